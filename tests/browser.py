@@ -1,0 +1,551 @@
+"""Helpers around the notebook as people meet it: served, opened in a browser, exported.
+
+Plain functions and classes, no pytest: the fixtures in `conftest.py` and the scripts beside it
+(`benchmark.py`, `load.py`, `screenshots.py`) are built from them.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import marimo
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, Route
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOK = ROOT / "404_sequence_extension.py"
+STATIC = Path(marimo.__file__).parent / "_static"
+CDN = "https://cdn.jsdelivr.net/npm/@marimo-team/frontend@"
+STATIC_URL = "https://static.test/page.html"
+WIDTHS = {"wide": 1280, "narrow": 390}
+
+# Without these, Chromium looks up hosts of its own at every start.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Generous: the first import of the cookbook on a busy machine takes many seconds.
+PATIENCE_S = 120.0
+
+# Counts the kernel's answers in the page, so that a test waits for an event, not for a clock.
+COUNT_ANSWERS = """
+window.__answers = 0;
+const NativeWebSocket = window.WebSocket;
+window.WebSocket = class extends NativeWebSocket {
+  constructor(...args) {
+    super(...args);
+    this.addEventListener("message", (event) => {
+      if (typeof event.data === "string" && event.data.startsWith('{"op": "completed-run"')) {
+        window.__answers += 1;
+      }
+    });
+  }
+};
+"""
+
+# Shadow roots included: marimo draws what stands inside a widget in one.
+ALL_ELEMENTS = """
+const all = (root) => [...root.querySelectorAll("*")].flatMap(
+  (element) => element.shadowRoot ? [element, ...all(element.shadowRoot)] : [element]);
+"""
+# Outputs are there and visible, nothing says that it is loading, every figure has its canvas.
+IS_SETTLED = (
+    "() => {"
+    + ALL_ELEMENTS
+    + """
+  const elements = all(document);
+  const outputs = elements.filter((e) => e.classList.contains("output-area"));
+  const spinning = (e) => e.classList.contains("animate-spin");
+  return outputs.some((e) => e.checkVisibility({visibilityProperty: true}))
+    && !elements.some(spinning)
+    && elements.filter((e) => e.matches("[data-container-width], .vega-embed"))
+      .every((e) => e.querySelector("canvas, svg.marks"));
+}"""
+)
+BLANK_FIGURES = (
+    "() => {"
+    + ALL_ELEMENTS
+    + """
+  return all(document).filter((e) => e.matches(".vega-embed canvas")).map((canvas, index) => {
+    if (!canvas.width || !canvas.height) return index;
+    const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const pixels = new Uint32Array(data.buffer);
+    return pixels.every((pixel) => pixel === pixels[0]) ? index : -1;
+  }).filter((index) => index >= 0);
+}"""
+)
+
+
+def chromium_path() -> str | None:
+    """Chromium of the system, or None."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    return None
+
+
+def launch(playwright: Playwright) -> Browser:
+    """A headless Chromium with a fresh profile (Playwright makes a new one at each launch)."""
+    path = chromium_path()
+    if path is None:
+        raise FileNotFoundError("Chromium is not installed (Debian: apt-get install chromium).")
+    return playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without the user's marimo settings, so that every machine tests the same."""
+    return {
+        **os.environ,
+        "XDG_CONFIG_HOME": str(Path(tempfile.gettempdir()) / "no-such-config"),
+        "NO_COLOR": "1",
+    }
+
+
+def run_marimo(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a marimo command to its end; the caller looks at exit code and output."""
+    return subprocess.run(
+        [sys.executable, "-m", "marimo", *map(str, arguments)],
+        cwd=cwd or ROOT,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+    )
+
+
+def copy_project(target: Path) -> Path:
+    """The notebook and what it needs to run, in a folder of its own; returns the notebook."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (NOTEBOOK.name, "pyproject.toml"):
+        shutil.copy(ROOT / name, target / name)
+    if (ROOT / "assets").is_dir():
+        shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
+    return target / NOTEBOOK.name
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """A marimo server under test.
+
+    Attributes:
+        url: Where it listens, with the base URL and a trailing slash.
+        process: The server's process; sessions run in threads of it (run mode).
+        log: Its standard output and error.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+@contextlib.contextmanager
+def serve(
+    mode: str, notebook: Path, *options: str, base_url: str = "", log: Path | None = None
+) -> Iterator[Server]:
+    """`marimo run` or `marimo edit` on a free loopback port until the block ends.
+
+    Args:
+        mode: "run" or "edit".
+        notebook: The file to serve; edit mode may write beside it, so give a copy.
+        options: More options of the command.
+        base_url: Path below which the app is served, such as "/tutorials".
+        log: File for the server's output.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "marimo", mode, "--no-sandbox", "--headless", "--no-token"]
+    command += ["-p", str(port), *(["--base-url", base_url] if base_url else [])]
+    command += [*options, str(notebook)]
+    log = log or notebook.parent / f"{mode}-{port}.log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            cwd=notebook.parent,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = Server(f"http://127.0.0.1:{port}{base_url}/", process, log)
+    try:
+        wait_until_healthy(server)
+        yield server
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait_until_healthy(server: Server) -> None:
+    """Ask the server's health page until it answers; fails with the log when it died."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        if server.process.poll() is not None:
+            raise RuntimeError(f"The server ended at once:\n{server.output}")
+        try:
+            with urllib.request.urlopen(server.url + "health", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"The server never answered:\n{server.output}") from None
+            time.sleep(0.05)
+
+
+@dataclass
+class Reader:
+    """One reader with one page: what they see, and what went wrong behind it.
+
+    Attributes:
+        page: The Playwright page.
+        faults: Console errors, exceptions in the page, refused requests; a test that uses the
+            fixtures fails at its end when any is left.
+    """
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+
+    @classmethod
+    def sit_down(cls, context: BrowserContext) -> "Reader":
+        """A new page in a context, with every fault written down from the start."""
+        reader = cls(context.new_page())
+        page = reader.page
+        page.set_default_timeout(PATIENCE_S * 1000)
+        page.on(
+            "console",
+            lambda message: (
+                reader.faults.append(f"console {message.type}: {message.text}")
+                if message.type == "error"
+                else None
+            ),
+        )
+        page.on("pageerror", lambda error: reader.faults.append(f"exception: {error}"))
+        page.add_init_script(COUNT_ANSWERS)
+        return reader
+
+    def open(self, server: Server) -> None:
+        """Open the app and wait until every cell has run and every figure is drawn."""
+        self.page.goto(server.url)
+        self.page.wait_for_function("window.__answers > 0")
+        self.settle()
+
+    @contextlib.contextmanager
+    def answer(self) -> Iterator[None]:
+        """What is done inside makes the kernel run; waits until it has answered.
+
+        Only for an action that does reach the kernel: a field is sent when it loses focus
+        (press Tab or Enter), and only if its value changed.
+        """
+        before = self.page.evaluate("window.__answers")
+        yield
+        self.page.wait_for_function("n => window.__answers > n", arg=before)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until what the kernel has sent is on the screen, and every figure is drawn."""
+        self.page.wait_for_function(IS_SETTLED)
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def widget(self, label: str, nth: int = 0) -> Locator:
+        """The nth form field with this exact label (also inside shadow roots)."""
+        return self.page.get_by_label(label, exact=True).nth(nth)
+
+    def type(self, label: str, text: str, nth: int = 0) -> None:
+        """Replace the text of a field, leave it, and wait for the answer."""
+        with self.answer():
+            field = self.widget(label, nth)
+            field.fill(text)
+            field.blur()
+
+    def choose(self, label: str, option: str, nth: int = 0) -> None:
+        """Choose from a dropdown by the option's label, and wait for the answer."""
+        with self.answer():
+            self.widget(label, nth).select_option(label=option)
+
+    def press(self, name: str, nth: int = 0) -> None:
+        """Press a button that makes the kernel run, and wait for the answer."""
+        with self.answer():
+            self.page.get_by_role("button", name=name, exact=True).nth(nth).click()
+
+    def section(self, number: int) -> list[Locator]:
+        """The cells of one section of the story: its heading cell and those up to the next."""
+        cells = self.page.locator(".marimo-cell")
+        found: list[Locator] = []
+        inside = False
+        for index, heading in enumerate(
+            cells.evaluate_all(
+                "cells => cells.map(c => c.querySelector('h1, h2')?.textContent ?? '')"
+            )
+        ):
+            if heading:
+                inside = heading.startswith(f"{number}. ")
+            if inside:
+                found.append(cells.nth(index))
+        return found
+
+    def figures(self) -> Locator:
+        """The canvases of all figures that are on the page, opened accordions included."""
+        return self.page.locator(".vega-embed canvas")
+
+    def blank_figures(self) -> list[int]:
+        """Indices of figures whose canvas shows one colour only."""
+        return self.page.evaluate(BLANK_FIGURES)
+
+    def page_overflow(self) -> int:
+        """Pixels by which the page itself is wider than the window (0: no sideways scroll)."""
+        return self.page.evaluate(
+            """() => Math.max(...[document.scrollingElement, document.querySelector("#App")]
+              .filter(Boolean).map((e) => e.scrollWidth - e.clientWidth))"""
+        )
+
+    def failed_cells(self) -> list[str]:
+        """Text of every error that marimo shows on the page."""
+        return self.page.locator(
+            ".marimo-error, [data-testid='marimo-error'], .output.error, .traceback, "
+            "marimo-error, .mpl-error"
+        ).all_inner_texts()
+
+
+@contextlib.contextmanager
+def seat(
+    browser: Browser,
+    *,
+    width: int = WIDTHS["wide"],
+    height: int = 900,
+    dark: bool = False,
+    answers: Mapping[str, Path | str] | None = None,
+) -> Iterator[Reader]:
+    """A reader in a new browser context that reaches nothing but this machine.
+
+    Args:
+        browser: Shared browser.
+        width: Width of the window in CSS pixels.
+        height: Height of the window.
+        dark: Whether the reader prefers the dark theme.
+        answers: Pages served under made-up addresses: URL to file or text.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
+    )
+    reader = Reader.sit_down(context)
+
+    def on_request(route: Route) -> None:
+        url = route.request.url
+        parts = urllib.parse.urlsplit(url)
+        if parts.hostname in ("127.0.0.1", "localhost"):
+            route.continue_()
+        elif answers and url.split("#")[0] in answers:
+            content = answers[url.split("#")[0]]
+            text = content.read_text(encoding="utf-8") if isinstance(content, Path) else content
+            route.fulfill(body=text, content_type="text/html; charset=utf-8")
+        elif url.startswith(CDN) and (file := STATIC / url.split("/dist/", 1)[1]).is_file():
+            route.fulfill(path=file, headers=asset_headers(file))
+        else:
+            reader.faults.append(f"request to the network: {url}")
+            route.abort()
+
+    context.route("**/*", on_request)
+    try:
+        yield reader
+    finally:
+        context.close()
+
+
+def asset_headers(file: Path) -> dict[str, str]:
+    """Headers a CDN gives; modules need the type and the permission to be used elsewhere."""
+    types = {
+        ".js": "text/javascript",
+        ".css": "text/css",
+        ".json": "application/json",
+        ".svg": "image/svg+xml",
+        ".png": "image/png",
+        ".woff2": "font/woff2",
+    }
+    return {
+        "access-control-allow-origin": "*",
+        "content-type": types.get(file.suffix, "application/octet-stream"),
+    }
+
+
+@dataclass(frozen=True)
+class Export:
+    """A static page made by `marimo export html`.
+
+    Attributes:
+        path: The file.
+        html: Its text.
+        session: What the kernel had shown: `{"cells": [{"outputs": …, "console": …}]}`.
+        notebook: The cells as written, in the same order.
+        output: What the command itself printed (both streams).
+        code: Exit code of the command; 0 even when a cell failed, so never enough.
+    """
+
+    path: Path
+    html: str
+    session: dict[str, Any]
+    notebook: dict[str, Any]
+    output: str
+    code: int
+
+    def faults(self) -> list[str]:
+        """Everything in the exported session that a reader should not meet."""
+        return session_faults(self.session, self.notebook)
+
+
+def export_html(notebook: Path, target: Path, *options: str) -> Export:
+    """`marimo export html`, with the session inside the page read back."""
+    done = run_marimo("export", "html", notebook, "-o", target, "-f", *options, cwd=notebook.parent)
+    if not target.is_file():
+        raise RuntimeError(f"Nothing was exported:\n{done.stdout}\n{done.stderr}")
+    html = target.read_text(encoding="utf-8")
+    return Export(
+        path=target,
+        html=html,
+        session=mounted(html, "session"),
+        notebook=mounted(html, "notebook"),
+        output=done.stdout + done.stderr,
+        code=done.returncode,
+    )
+
+
+def mounted(html: str, key: str) -> dict[str, Any]:
+    """One entry of the configuration with which a static page mounts itself."""
+    start = html.index('"__MARIMO_MOUNT_CONFIG__"')
+    marker = f'"{key}": '
+    value, _ = json.JSONDecoder().raw_decode(html[html.index(marker, start) + len(marker) :])
+    return value
+
+
+def session_faults(session: Mapping[str, Any], notebook: Mapping[str, Any]) -> list[str]:
+    """Console output, errors, tracebacks and empty figures of an exported session.
+
+    `marimo export html` exits 0 when a cell or a chart failed, so the page is judged by this.
+    """
+    faults: list[str] = []
+    sources = [cell.get("code") or "" for cell in notebook["cells"]]
+    for index, cell in enumerate(session["cells"]):
+        where = f"cell {index} ({first_line(sources[index]) if index < len(sources) else ''})"
+        for line in cell.get("console") or []:
+            faults.append(f"{where}: console {line.get('name')}: {line.get('text')}")
+        for output in cell.get("outputs") or []:
+            if output.get("type") == "error":
+                faults.append(f"{where}: {output.get('ename')}: {output.get('evalue')}")
+                continue
+            for mime, data in (output.get("data") or {}).items():
+                text = data if isinstance(data, str) else json.dumps(data)
+                if "Traceback (most recent call last)" in text or "marimo+error" in mime:
+                    faults.append(f"{where}: traceback: {text[:300]}")
+                if is_empty_figure(mime, data):
+                    faults.append(f"{where}: empty figure")
+    return faults
+
+
+def is_empty_figure(mime: str, data: Any) -> bool:
+    """A Vega spec without rows or without marks, or a figure that came out as no text at all."""
+    if "vega" not in mime:
+        return False
+    spec = json.loads(data) if isinstance(data, str) and data.strip() else data
+    if not isinstance(spec, dict):
+        return True
+    return not any(key in spec for key in ("mark", "layer", "hconcat", "vconcat", "concat", "spec"))
+
+
+def first_line(code: str) -> str:
+    """The first line of a cell's code, to recognise it by."""
+    return code.strip().split("\n", 1)[0][:80]
+
+
+def take_screens(
+    browser: Browser, folder: Path, name: str, server: Server, sections: Sequence[int] = ()
+) -> list[Path]:
+    """Pictures of the app in both themes and both widths, whole or by section.
+
+    Args:
+        browser: Shared browser.
+        folder: Where the PNG files go.
+        name: Beginning of their names.
+        server: The running app.
+        sections: Numbers of sections; none means the whole page.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    for theme in ("light", "dark"):
+        for width_name, width in WIDTHS.items():
+            with seat(browser, width=width, dark=theme == "dark") as reader:
+                reader.open(server)
+                made += shoot(reader, folder, f"{name}-{theme}-{width_name}", sections)
+    return made
+
+
+def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ()) -> list[Path]:
+    """Pictures of what a reader sees now: the whole page, or each section in full."""
+    page = reader.page
+    height = page.evaluate(
+        "() => Math.max(document.documentElement.scrollHeight, "
+        "document.querySelector('#App')?.scrollHeight ?? 0)"
+    )
+    # marimo scrolls inside #App; a window as high as the page shows all of it at once.
+    assert page.viewport_size is not None
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": min(height, 16000)})
+    reader.settle()
+    made: list[Path] = []
+    if not sections:
+        made.append(folder / f"{name}.png")
+        page.screenshot(path=made[-1])
+    for number in sections:
+        boxes = [box for cell in reader.section(number) if (box := cell.bounding_box())]
+        boxes = [box for box in boxes if box["height"] > 0]
+        if not boxes:
+            continue
+        top = boxes[0]["y"]
+        bottom = boxes[-1]["y"] + boxes[-1]["height"]
+        made.append(folder / f"{name}-{number:02}.png")
+        page.screenshot(
+            path=made[-1],
+            clip={
+                "x": 0,
+                "y": top,
+                "width": page.viewport_size["width"],
+                "height": max(1.0, bottom - top),
+            },
+        )
+    return made
