@@ -67,6 +67,12 @@ with app.setup(hide_code=True):
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
     }
     MAX_TOKEN_ID = 2**31 - 1
+    # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
+    # of one turn with its history. Longer rollouts are read in section 9.
+    MAX_FIELD_CHARS = 20_000
+    MAX_FIELD_TOKENS = 2_000
+    MAX_DRAFT_TURNS = 40
+    MAX_DRAFT_LENGTH = 8_000
 
 
 @app.cell(hide_code=True)
@@ -289,6 +295,615 @@ def model_input_to_elements(model_input: tinker.ModelInput) -> list[Any]:
         else:
             elements.append(chunk)
     return elements
+
+
+@app.class_definition(hide_code=True)
+class FieldError(ValueError):
+    """One plain sentence about what was typed; never shown as a traceback."""
+
+
+@app.function(hide_code=True)
+def shown(piece: str, limit: int = 24) -> str:
+    """What was typed, short and printable, for use in a sentence."""
+    short = piece if len(piece) <= limit else piece[: limit - 1] + "…"
+    return "`" + "".join(char if char.isprintable() else "?" for char in short) + "`"
+
+
+@app.function(hide_code=True)
+def split_field(text: str, pattern: str) -> list[str]:
+    """The pieces of one editor field; spaces, commas, newlines and brackets separate.
+
+    Raises:
+        FieldError: The text is longer than the editor reads.
+    """
+    if len(text) > MAX_FIELD_CHARS:
+        raise FieldError(
+            f"holds {len(text):,} characters, but the editor reads at most "
+            f"{MAX_FIELD_CHARS:,} a field. Long rollouts belong in section 9."
+        )
+    pieces = re.findall(pattern, text)
+    if len(pieces) > MAX_FIELD_TOKENS:
+        raise FieldError(
+            f"holds {len(pieces):,} entries, but the editor reads at most "
+            f"{MAX_FIELD_TOKENS:,} a field. Long rollouts belong in section 9."
+        )
+    return pieces
+
+
+@app.function(hide_code=True)
+def parse_token_id(piece: str) -> int:
+    """One token id, 0 to 2**31 - 1.
+
+    Raises:
+        FieldError: The rest of a sentence: what is wrong, and what to type instead.
+    """
+    if re.fullmatch(r"\+?[0-9]{1,18}", piece):
+        value = int(piece)
+        if value <= MAX_TOKEN_ID:
+            return value
+    if re.fullmatch(r"\+?[0-9]+", piece):
+        raise FieldError(
+            f"{shown(piece)} is larger than any token id. Type a number up to {MAX_TOKEN_ID}."
+        )
+    if re.fullmatch(r"-[0-9]+", piece):
+        raise FieldError(
+            f"{shown(piece)} is negative. Token ids start at 0: type {shown(piece[1:])} "
+            "or another id."
+        )
+    if piece.startswith("image"):
+        raise FieldError(
+            f"{shown(piece)} is not a token id. An image is written `image(frameA, 4)`: "
+            "a name and its number of tokens."
+        )
+    raise FieldError(f"{shown(piece)} is not a token id. Type a whole number such as 300.")
+
+
+@app.function(hide_code=True)
+def parse_elements(text: str, images: bool = True) -> list[Any]:
+    """Token ids and `image(name, tokens)` as flat elements (an image is one element).
+
+    Args:
+        text: Ids separated by spaces, commas or newlines; square brackets are ignored.
+        images: Whether images may occur (never in an action: it is sampled).
+
+    Raises:
+        FieldError: The rest of a sentence that begins with the name of the field.
+    """
+    elements: list[Any] = []
+    pieces = split_field(text, r"image\([^(),;]*,[^(),;]*\)|[^\s,\[\]]+")
+    for index, piece in enumerate(pieces):
+        try:
+            if not (piece.startswith("image(") and piece.endswith(")")):
+                elements.append(parse_token_id(piece))
+                continue
+            if not images:
+                raise FieldError(
+                    f"{shown(piece)} cannot be sampled. Images belong in an observation: "
+                    "type token ids here."
+                )
+            name, _, size = (part.strip() for part in piece[6:-1].partition(","))
+            if not name or not re.fullmatch(r"[0-9]{1,9}", size):
+                raise FieldError(
+                    f"{shown(piece)} needs a name and a number of tokens. "
+                    "Type for example `image(frameA, 4)`."
+                )
+            if not 1 <= int(size) <= MAX_FIELD_TOKENS:
+                raise FieldError(
+                    f"{shown(piece)} has {int(size):,} tokens. Type 1 to {MAX_FIELD_TOKENS:,}."
+                )
+            elements.append(image_chunk(name, int(size)))
+        except FieldError as error:
+            raise FieldError(f"index {index}: {error}") from None
+    return elements
+
+
+@app.function(hide_code=True)
+def apply_edits(history: Sequence[Any], text: str) -> list[Any]:
+    """The carried history after the changes of one edits field.
+
+    All positions count elements of the history before any change, so the order of the
+    changes does not matter, except among insertions before one and the same position.
+
+    Args:
+        history: Previous observation + previous action.
+        text: `7: 13` replaces, `7-9:` removes, `7+: 13 14` inserts before; `;` separates.
+
+    Raises:
+        FieldError: The rest of a sentence that begins with the name of the field.
+    """
+    count = len(history)
+    before: dict[int, list[Any]] = {}
+    instead: dict[int, list[Any]] = {}
+    if len(text) > MAX_FIELD_CHARS:
+        raise FieldError(
+            f"holds {len(text):,} characters, but the editor reads at most {MAX_FIELD_CHARS:,}."
+        )
+    changes = [change.strip() for change in text.split(";")]
+    for index, change in enumerate(changes):
+        if not change:
+            continue
+        match = re.fullmatch(r"([0-9]{1,9})\s*(\+|-\s*([0-9]{1,9}))?\s*:(.*)", change, re.DOTALL)
+        if match is None:
+            raise FieldError(
+                f"change {index}: {shown(change)} is not a change. Type `7: 13` to replace, "
+                "`7-9:` to remove or `7+: 13 14` to insert; separate changes with `;`."
+            )
+        first = int(match[1])
+        inserts = match[2] == "+"
+        last = int(match[3]) if match[3] else first
+        end = count if inserts else count - 1
+        if end < 0:
+            raise FieldError(
+                f"change {index}: {shown(change)} has nothing to change, because no history is "
+                "carried here. Clear this field."
+            )
+        if max(first, last) > end:
+            raise FieldError(
+                f"change {index}: {shown(change)} is outside the carried history. "
+                f"Type a position from 0 to {end}."
+            )
+        if last < first:
+            raise FieldError(
+                f"change {index}: {shown(change)} runs backwards. Type `{last}-{first}:` instead."
+            )
+        try:
+            new = parse_elements(match[4])
+        except FieldError as error:
+            raise FieldError(f"change {index}, {error}") from None
+        if inserts:
+            if not new:
+                raise FieldError(
+                    f"change {index}: {shown(change)} inserts nothing. Type the tokens to insert "
+                    f"after the colon, as in `{first}+: 13`."
+                )
+            before.setdefault(first, []).extend(new)
+            continue
+        for position in range(first, last + 1):
+            if position in instead:
+                raise FieldError(
+                    f"change {index}: {shown(change)} touches position {position} a second time. "
+                    "Change every position once."
+                )
+            instead[position] = new if position == first else []
+    result: list[Any] = []
+    for position in range(count + 1):
+        result.extend(before.get(position, ()))
+        if position in instead:
+            result.extend(instead[position])
+        elif position < count:
+            result.append(history[position])
+    return result
+
+
+@app.function(hide_code=True)
+def made_up_logprob(turn: int, index: int) -> float:
+    """A plausible logprob (-0.05 to -0.95) that depends on its place only, never exactly 0."""
+    return -(5 + (turn * 35 + index * 20) % 91) / 100
+
+
+@app.function(hide_code=True)
+def parse_logprobs(text: str, turn: int, count: int) -> list[float] | None:
+    """The logprobs of one action.
+
+    Args:
+        text: Numbers; `nan` and `inf` are let through; `auto` makes all of them up, a final
+            `...` makes up those that are missing; empty means that none were reported.
+        turn, count: Index of the turn and its number of action tokens.
+
+    Raises:
+        FieldError: The rest of a sentence that begins with the name of the field.
+    """
+    if text.strip().lower() == "auto":
+        return [made_up_logprob(turn, index) for index in range(count)]
+    if not text.strip():
+        return None
+    pieces = split_field(text, r"[^\s,\[\]]+")
+    values: list[float] = []
+    for index, piece in enumerate(pieces):
+        if piece in ("...", "…") and index == len(pieces) - 1:
+            values.extend(made_up_logprob(turn, later) for later in range(index, count))
+            break
+        if piece.lower() in ("null", "none"):
+            values.append(math.nan)
+            continue
+        try:
+            if "_" in piece:
+                raise ValueError
+            values.append(float(piece))
+        except ValueError:
+            raise FieldError(
+                f"index {index}: {shown(piece)} is not a number. Type one such as -0.3, "
+                "or `auto` alone for made-up ones."
+            ) from None
+    return values
+
+
+@app.function(hide_code=True)
+def parse_reward(text: str) -> float:
+    """A finite reward.
+
+    Raises:
+        FieldError: The rest of a sentence that begins with the name of the field.
+    """
+    try:
+        value = float(text) if len(text) <= 100 and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        what = shown(text.strip()) if text.strip() else "empty"
+        raise FieldError(f"is {what}, not a finite number. Type one such as 0 or 1.5.")
+    return value
+
+
+@app.function(hide_code=True)
+def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> list[FieldIssue]:
+    """What the cookbook lets pass, or refuses with its own error, about one turn's logprobs."""
+    if logprobs is None:
+        message = (
+            f"Turn {turn} reports no logprobs, so no training data can be made. "
+            f"Type `auto` or {count_of(count, 'number')}."
+        )
+        return [FieldIssue(turn, "logprobs", message, fatal=False)]
+    notes: list[str] = []
+    if len(logprobs) != count:
+        difference = abs(len(logprobs) - count)
+        advice = f"Remove {difference}" if len(logprobs) > count else f"Add {difference}"
+        notes.append(
+            f"Turn {turn} has {count_of(count, 'action token')} but "
+            f"{count_of(len(logprobs), 'logprob')}. {advice}, or type `auto`."
+        )
+    for index, value in enumerate(logprobs):
+        if not math.isfinite(value):
+            notes.append(
+                f"Turn {turn}, logprob index {index} is {value}. The cookbook lets it through; "
+                "the loss will not. Type a finite number."
+            )
+            break
+        if value > 0:
+            notes.append(
+                f"Turn {turn}, logprob index {index} is {value:g}, above 0. "
+                f"A logprob is at most 0: perhaps {-value:g}?"
+            )
+            break
+    return [FieldIssue(turn, "logprobs", message, fatal=False) for message in notes]
+
+
+@app.function(hide_code=True)
+def count_of(count: int, noun: str) -> str:
+    """`1 datum`, `2 datums`: a count with its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+@app.function(hide_code=True)
+def drafts_to_rollout(
+    drafts: Sequence[TurnDraft], vocab: Mapping[int, str], name: str
+) -> tuple[Rollout | None, list[FieldIssue]]:
+    """What was typed in the editor to a rollout, with a sentence for every doubtful field.
+
+    Never raises on any text. Positions in edits count the carried history, which is the
+    previous observation + the previous action.
+
+    Args:
+        drafts: One per turn; at most MAX_DRAFT_TURNS.
+        vocab: Text of token ids where known.
+        name: Name of the rollout.
+
+    Returns:
+        The rollout, or None when a field is fatally wrong; and the issues in order of turns.
+        Issues that are not fatal leave the decision to `trajectory_to_data`.
+    """
+    issues: list[FieldIssue] = []
+    transitions: list[Transition] = []
+    # None: an earlier turn could not be read, so what this turn would carry is unknown.
+    history: list[Any] | None = []
+    if not drafts:
+        return None, [FieldIssue(0, "ob", "There is no turn. Add one.")]
+    if len(drafts) > MAX_DRAFT_TURNS:
+        message = f"The editor holds at most {MAX_DRAFT_TURNS} turns. Remove some."
+        return None, [FieldIssue(MAX_DRAFT_TURNS, "ob", message)]
+    for turn, draft in enumerate(drafts):
+        problems: list[FieldIssue] = []
+        new: list[Any] = []
+        action: list[int] = []
+        logprobs: list[float] | None = None
+        reward = 0.0
+        action_read = False
+        try:
+            new = parse_elements(draft.ob)
+        except FieldError as error:
+            problems.append(FieldIssue(turn, "ob", f"Turn {turn}, observation {error}"))
+        try:
+            action = parse_elements(draft.ac, images=False)
+            action_read = True
+        except FieldError as error:
+            problems.append(FieldIssue(turn, "ac", f"Turn {turn}, action {error}"))
+        try:
+            logprobs = parse_logprobs(draft.logprobs, turn, len(action))
+            if action_read:
+                issues.extend(logprob_notes(turn, logprobs, len(action)))
+        except FieldError as error:
+            problems.append(FieldIssue(turn, "logprobs", f"Turn {turn}, logprobs {error}"))
+        try:
+            reward = parse_reward(draft.reward)
+        except FieldError as error:
+            problems.append(FieldIssue(turn, "reward", f"Turn {turn}, reward {error}"))
+        carried: list[Any] | None = [] if draft.history == "replaces" else history
+        if draft.history == "edits" and carried is not None:
+            try:
+                carried = apply_edits(carried, draft.edits)
+            except FieldError as error:
+                problems.append(FieldIssue(turn, "edits", f"Turn {turn}, edits {error}"))
+        issues.extend(problems)
+        if problems or carried is None:
+            history = None
+            continue
+        model_input = elements_to_model_input([*carried, *new])
+        length = model_input.length + len(action)
+        if length > MAX_DRAFT_LENGTH:
+            message = (
+                f"Turn {turn} holds {length:,} tokens with its history, but the editor draws at "
+                f"most {MAX_DRAFT_LENGTH:,}. Long rollouts belong in section 9."
+            )
+            issues.append(FieldIssue(turn, "ob", message))
+            history = None
+            continue
+        if length == 1:
+            message = (
+                f"Turn {turn} holds a single token. On its own it cannot be a datum, which needs "
+                "one token to read and one to predict: type one more."
+            )
+            issues.append(FieldIssue(turn, "ac" if new else "ob", message, fatal=False))
+        elif not action:
+            message = (
+                f"Turn {turn} has an empty action: nothing of this turn is trained. "
+                "Type at least one token."
+            )
+            issues.append(FieldIssue(turn, "ac", message, fatal=False))
+        elif not model_input.length:
+            message = (
+                f"Turn {turn} has an empty observation, so its first action token "
+                f"({action[0]}) is never a target. Type at least one token."
+            )
+            issues.append(FieldIssue(turn, "ob", message, fatal=False))
+        history = [*carried, *new, *action]
+        transitions.append(
+            Transition(
+                ob=model_input,
+                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
+                reward=reward,
+                episode_done=turn == len(drafts) - 1,
+                metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if draft.masked else {},
+            )
+        )
+    issues.sort(key=lambda issue: issue.turn)
+    if any(issue.fatal for issue in issues):
+        return None, issues
+    trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
+    return Rollout(name, trajectory, vocab), issues
+
+
+@app.function(hide_code=True)
+def scenario_rollout(scenario: Scenario) -> Rollout:
+    """The rollout of a scenario.
+
+    Raises:
+        ValueError: Its drafts cannot be read; the message is the first sentence.
+    """
+    rollout, issues = drafts_to_rollout(scenario.drafts, scenario.vocab, scenario.title)
+    if rollout is None:
+        raise ValueError(next(issue.message for issue in issues if issue.fatal))
+    return rollout
+
+
+@app.function(hide_code=True)
+def scenarios() -> dict[str, Scenario]:
+    """Named starting points: the two classic examples, and one per cause of a split.
+
+    Every later turn is written as a change to the history it carries, so an edit of an early
+    token carries through to all turns that keep it.
+    """
+    marks = {
+        1: "<bos>", 2: "<system>", 3: "<user>", 4: "<assistant>", 5: "<tool>", 6: "<end>",
+        7: "<eot>", 8: "<think>", 9: "</think>", 10: "<call>", 11: "</call>", 12: "\n",
+    }  # fmt: skip
+    sums = {
+        20: "2+3?", 21: "5", 22: "5*3?", 23: "15", 24: "15+1?", 25: "16",
+        30: "add", 31: "them", 32: "times", 33: "three",
+    }  # fmt: skip
+    chat = {
+        100: "What", 101: " is", 102: " 2+3", 103: "?", 200: "5", 201: ".",
+        300: "Yes.", 301: " 5*3?", 400: "It", 401: " is", 402: " 15",
+        500: "15+1?", 600: "16", 601: ".",
+    }  # fmt: skip
+    reset = {
+        100: "Room A:", 101: " look?", 200: "A", 201: " door.",
+        300: "Room B:", 301: " now", 302: " what?", 400: "Go", 401: " on.",
+    }  # fmt: skip
+    turn = TurnDraft
+    listed = (
+        Scenario(
+            "chat",
+            "Three turns that extend",
+            (
+                turn("100 101 102 103", "200 201", "-0.5 -0.3 ..."),
+                turn("300 301", "400 401 402", "-0.4 -0.2 -0.1 ..."),
+                turn("500", "600 601", "-0.6 -0.3 ...", "1"),
+            ),
+            chat,
+            "Every observation repeats all that came before and adds to it, so three turns "
+            "become one datum.",
+        ),
+        Scenario(
+            "reset",
+            "Context reset",
+            (
+                turn("100 101", "200 201", "-0.5 -0.3 ...", "0.5"),
+                turn("300 301 302", "400 401", "-0.4 -0.2 ...", "0.5", "replaces"),
+            ),
+            reset,
+            "The second observation starts afresh, so nothing can merge and each turn is a "
+            "datum of its own.",
+        ),
+        Scenario(
+            "removed",
+            "Reasoning stripped",
+            (
+                turn("1 3 20 6 4", "8 30 31 9 21 6"),
+                turn("3 22 6 4", "8 32 33 9 23 6", history="edits", edits="5-8:"),
+                turn("3 24 6 4", "25 6", "auto", "1", history="edits", edits="11-14:"),
+            ),
+            marks | sums,
+            "The renderer drops the reasoning of earlier answers, so what was sampled is no "
+            "longer what the next observation holds.",
+        ),
+        Scenario(
+            "window",
+            "Sliding window",
+            (
+                turn("1 2 40 6 3 20 6 4", "21 6"),
+                turn("3 22 6 4", "23 6"),
+                turn("3 24 6 4", "25 6", history="edits", edits="4-9:"),
+                turn("3 26 6 4", "27 6", "auto", "1", history="edits", edits="4-9:"),
+            ),
+            marks | sums | {26: "16-9?", 27: "7", 40: "Be brief."},
+            "Only the last exchange is kept, so from the third turn on every turn loses its "
+            "oldest messages and splits.",
+        ),
+        Scenario(
+            "inserted",
+            "System prompt appears",
+            (
+                turn("1 3 20 6 4", "21 6"),
+                turn("3 22 6 4", "23 6", "auto", "1", history="edits", edits="1+: 2 40 6"),
+            ),
+            marks | sums | {40: "Be helpful."},
+            "A default system prompt enters when the conversation is rendered again, in front "
+            "of tokens that were already there.",
+        ),
+        Scenario(
+            "end_token",
+            "End token rewritten",
+            (
+                turn("1 3 20 6 4", "21 6"),
+                turn("3 22 6 4", "23 6", history="edits", edits="6: 7"),
+                turn("3 24 6 4", "25 6", "auto", "1", history="edits", edits="12: 7"),
+            ),
+            marks | sums,
+            "The model stops on one end token and the history is written with another: one "
+            "token differs, and the turn splits.",
+        ),
+        Scenario(
+            "retokenised",
+            "Same text, other tokens",
+            (
+                turn("1 3 50 6 4", "51 52 6"),
+                turn("3 54 6 4", "55 6", "auto", "1", history="edits", edits="5-6: 53"),
+            ),
+            marks | {50: "Capital?", 51: "Par", 52: "is", 53: "Paris", 54: "Of?", 55: "France"},
+            "The answer was turned into text and tokenized again: it reads the same, yet its "
+            "tokens differ.",
+        ),
+        Scenario(
+            "reordered",
+            "Tool arguments reordered",
+            (
+                turn("1 3 60 6 4", "10 61 62 63 64 11 6"),
+                turn(
+                    "5 65 6 4", "66 6", "auto", "1",
+                    history="edits", edits="6-7: 63 64; 8-9: 61 62",
+                ),
+            ),
+            marks
+            | {
+                60: "Weather?", 61: "city=", 62: "Bern", 63: "unit=", 64: "C",
+                65: "12", 66: "12 degrees",
+            },
+            "The tool call is written back with its arguments in another order: the same "
+            "tokens, at other places.",
+        ),
+        Scenario(
+            "replaced",
+            "Clock in the system prompt",
+            (
+                turn("1 2 70 71 6 3 20 6 4", "21 6"),
+                turn("3 22 6 4", "23 6", history="edits", edits="3: 72"),
+                turn("3 24 6 4", "25 6", "auto", "1", history="edits", edits="3: 73"),
+            ),
+            marks | sums | {70: "Now", 71: "9:00", 72: "9:01", 73: "9:02"},
+            "One token near the front changes with every turn, so every turn splits and is "
+            "paid for from the start.",
+        ),
+        Scenario(
+            "image_changed",
+            "Image encoded again",
+            (
+                turn("1 3 image(frameA, 4) 80 6 4", "81 6"),
+                turn(
+                    "3 82 6 4", "83 6", "auto", "1",
+                    history="edits", edits="2: image(frameA-again, 4)",
+                ),
+            ),
+            marks | {80: "What is it?", 81: "A cat", 82: "Colour?", 83: "Black"},
+            "The same picture is encoded anew with other bytes, and an image equals only an "
+            "identical image.",
+        ),
+        Scenario(
+            "shortened",
+            "Retry from the same prompt",
+            (
+                turn("1 3 20 6 4", "28 6"),
+                turn("", "21 6", "auto", "1", history="edits", edits="5-6:"),
+            ),
+            marks | sums | {28: "6"},
+            "The failed answer is rolled back and the prompt is tried again: the observation "
+            "ends before the action it would have to contain.",
+        ),
+        Scenario(
+            "new_context",
+            "Sub-agent in between",
+            (
+                turn("1 3 90 91 92 4", "110 111 6"),
+                turn("1 2 93 94 95 4", "112 113 6", history="replaces"),
+                turn("1 3 90 91 92 4 110 111 6 5 96 4", "114 115 6", history="replaces"),
+                turn(
+                    "1 2 93 94 95 4 112 113 6 5 97 4", "116 117 6", "auto", "1",
+                    history="replaces",
+                ),
+            ),
+            marks
+            | {
+                90: "Plan", 91: "a", 92: "trip.", 93: "Find", 94: "the", 95: "train.",
+                96: "Busy.", 97: "Today?", 110: "Ask", 111: "agent.", 112: "Which", 113: "day?",
+                114: "Wait", 115: "then.", 116: "Leaves", 117: "9:00.",
+            },
+            "Two agents take turns; only one running sequence is kept, so four datums arise "
+            "where two would do.",
+        ),
+        Scenario(
+            "masked",
+            "Unparsable turn, masked",
+            (
+                turn("1 3 20 6 4", "21 6"),
+                turn("3 22 6 4", "10 10 6", masked=True),
+                turn("3 29 6 4", "23 6", "auto", "1"),
+            ),
+            marks | sums | {29: "Again?"},
+            "The second answer could not be parsed and its turn is masked: it stays in the "
+            "sequence as context, with mask 0.",
+        ),
+        Scenario(
+            "empty",
+            "Empty observation",
+            (
+                turn("1 3 20 6 4", "10 10 6"),
+                turn("", "21 23 6", "auto", "1", history="replaces"),
+            ),
+            marks | sums,
+            "After an answer that did not parse the observation is empty, so the next action "
+            "opens a datum and its first token has no target.",
+        ),
+    )  # fmt: skip
+    return {scenario.key: scenario for scenario in listed}
 
 
 @app.cell(hide_code=True)
