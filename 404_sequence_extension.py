@@ -25,12 +25,17 @@ app = marimo.App(
 )
 
 with app.setup(hide_code=True):
+    import ast
     import asyncio
     import html
+    import inspect
     import json
     import math
     import re
     import sys
+    import textwrap
+    import threading
+    import warnings
     from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from dataclasses import dataclass, field, replace
@@ -42,12 +47,19 @@ with app.setup(hide_code=True):
     import numpy as np
     import pandas as pd
     import tinker
+    from tinker_cookbook import renderers
     from tinker_cookbook.completers import TokensWithLogprobs
     from tinker_cookbook.rl.data_processing import trajectory_to_data
     from tinker_cookbook.rl.types import (
         PARSE_ERROR_MASKED_METRIC_KEY,
         Trajectory,
         Transition,
+    )
+    from tinker_cookbook.tokenizer_utils import (
+        TmlRenderersTokenizerAdapter,
+        get_tokenizer,
+        is_tokenizer_registered,
+        register_tokenizer,
     )
 
     # Charts carry their rows as one inline CSV string: the smallest form, with no row limit.
@@ -73,6 +85,24 @@ with app.setup(hide_code=True):
     MAX_FIELD_TOKENS = 2_000
     MAX_DRAFT_TURNS = 40
     MAX_DRAFT_LENGTH = 8_000
+    # Name of the offline vocabulary in the cookbook's tokenizer registry.
+    OFFLINE_VOCABULARY = "sequence-extension/offline"
+    # Tags that some family's vocabulary holds as one token, next to its `<|...|>` markers.
+    MARKER_TAGS = (
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<tool_response>",
+        "</tool_response>",
+        "<arg_key>",
+        "</arg_key>",
+        "<arg_value>",
+        "</arg_value>",
+        "[gMASK]",
+        "<sop>",
+        "\uff5cDSML\uff5c",
+    )
 
 
 @app.cell(hide_code=True)
@@ -1329,6 +1359,209 @@ def _():
     Vocabulary, policies, `TutorEnv`, episodes, matrix.
     """)
     return
+
+
+@app.class_definition(hide_code=True)
+class OfflineTokenizer(TmlRenderersTokenizerAdapter):
+    """The 200k text vocabulary inside `tml-renderers`, with every family's chat markers.
+
+    Text is encoded for real. A chat marker such as `<|im_end|>` or `<think>` becomes one
+    reserved id above that vocabulary, as it is one id in its family's own vocabulary, so
+    the cookbook's renderers run with no download. Ids are those of no real model.
+
+    Attributes:
+        markers: Marker to id. Markers the vocabulary has itself keep their own id.
+        bos_token, eos_token, eos_token_id: As the renderers ask for them.
+    """
+
+    def __init__(self, name_or_path: str) -> None:
+        with warnings.catch_warnings():  # the adapter calls a deprecated constructor
+            warnings.simplefilter("ignore", DeprecationWarning)
+            super().__init__(name_or_path)
+        vocabulary: Any = self.tml_tokenizer
+        own = {
+            f"<|{name}|>": vocabulary.encode_special(name) for name in vocabulary.special_tokens()
+        }
+        first = max(own.values()) + 1
+        named = [marker for marker in chat_markers() if marker not in own]
+        self.markers: dict[str, int] = {
+            **own,
+            **{marker: first + offset for offset, marker in enumerate(named)},
+        }
+        self._names = {token: marker for marker, token in self.markers.items()}
+        by_length = sorted(self.markers, key=len, reverse=True)
+        self._any_marker = re.compile("(" + "|".join(map(re.escape, by_length)) + ")")
+        # Tags like <think> stay whole even where a renderer asks to split special tokens:
+        # in the real vocabularies they are added tokens, not special ones.
+        tags = [marker for marker in by_length if marker in MARKER_TAGS]
+        self._only_tags = re.compile("(" + "|".join(map(re.escape, tags)) + ")")
+        self.bos_token = "<|begin_of_text|>"
+        self.eos_token = "<|endoftext|>"
+        self.eos_token_id = self.markers[self.eos_token]
+        self.all_special_tokens = list(self.markers)
+        self.all_special_ids = list(self.markers.values())
+
+    def encode(
+        self,
+        text: str,
+        add_special_tokens: bool = False,
+        split_special_tokens: bool = False,
+        **_: Any,
+    ) -> list[int]:
+        """Text to ids, each marker to its single id; nothing is ever added."""
+        pattern = self._only_tags if split_special_tokens else self._any_marker
+        tokens: list[int] = []
+        for piece in pattern.split(text):
+            if not piece:
+                continue
+            marker = self.markers.get(piece) if pattern.fullmatch(piece) else None
+            if marker is None:
+                tokens.extend(self.tml_tokenizer.encode_ordinary(piece))
+            else:
+                tokens.append(marker)
+        return tokens
+
+    def decode(self, token_ids: Sequence[int] | int, **_: Any) -> str:
+        """Ids to text; bytes that are no whole character come out as U+FFFD."""
+        ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
+        words: list[str] = []
+        run: list[int] = []
+        for token in ids:
+            if token in self._names:
+                words.append(self.tml_tokenizer.decode(run) if run else "")
+                words.append(self._names[token])
+                run = []
+            else:
+                run.append(token)
+        words.append(self.tml_tokenizer.decode(run) if run else "")
+        return "".join(words)
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """A marker (or a piece that is one token) to its id; a list to a list."""
+        if not isinstance(tokens, str):
+            return [self.convert_tokens_to_ids(token) for token in tokens]
+        encoded = self.encode(tokens)
+        return encoded[0] if len(encoded) == 1 else None
+
+    def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
+        """The text of an id; a list to a list."""
+        return self.decode(ids) if isinstance(ids, int) else [self.decode(token) for token in ids]
+
+
+@app.function(hide_code=True)
+def chat_markers() -> list[str]:
+    """Every chat marker that the installed renderers write, sorted.
+
+    Read from the renderers' own source, so a family of a later cookbook brings its markers
+    along: `<|name|>`, DeepSeek's full-width form (also where only the name is asked for),
+    and the tags that at least one family keeps as one token.
+    """
+    bar = "\uff5c"
+    found: set[str] = set(MARKER_TAGS)
+    for path in sorted(Path(str(renderers.__file__)).parent.glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        found.update(re.findall(rf"<\|\w+\|>|<{bar}[^<>{{}}\s{bar}]+{bar}>", source))
+        names = re.findall(r"_get_special_token\(\s*\"([^\"<>]+)\"", source)
+        found.update(f"<{bar}{name}{bar}>" for name in names)
+    return sorted(found)
+
+
+@app.function(hide_code=True)
+def offline_tokenizer() -> Any:
+    """The one `OfflineTokenizer` of this process.
+
+    The vocabulary takes seconds to load and every reader of a served app runs the notebook
+    anew in the same process, so the instance lives in the cookbook's tokenizer registry:
+    outside any session, and found by `get_tokenizer` when a renderer is unpickled.
+    """
+    if not is_tokenizer_registered(OFFLINE_VOCABULARY):
+        lock = threading.Lock()
+        built: list[OfflineTokenizer] = []
+
+        def factory() -> Any:
+            with lock:
+                if not built:
+                    built.append(OfflineTokenizer(OFFLINE_VOCABULARY))
+                return built[0]
+
+        register_tokenizer(OFFLINE_VOCABULARY, factory)
+    return get_tokenizer(OFFLINE_VOCABULARY)
+
+
+@app.function(hide_code=True)
+def renderer_names() -> list[str]:
+    """Every renderer name that the installed cookbook knows, in its own order.
+
+    `get_renderer` keeps no table of names, so they are read from its code (each comparison
+    with `name`) and from its docstring; custom renderers come from the registry.
+    """
+    names: list[str] = []
+    tree = ast.parse(textwrap.dedent(inspect.getsource(renderers.get_renderer)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            if node.left.id != "name":
+                continue
+            for side in node.comparators:
+                names.extend(
+                    leaf.value
+                    for leaf in ast.walk(side)
+                    if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
+                )
+        elif isinstance(node, ast.MatchValue) and isinstance(node.value, ast.Constant):
+            names.append(str(node.value.value))
+    names.extend(re.findall(r"- ``\"([^\"]+)\"``", renderers.get_renderer.__doc__ or ""))
+    names.extend(renderers.get_registered_renderer_names())
+    return list(dict.fromkeys(names))
+
+
+@app.function(hide_code=True)
+def build_renderer(name: str, tokenizer: Any) -> tuple[Any, str]:
+    """One renderer of the cookbook on a tokenizer, proven to write a prompt.
+
+    Args:
+        name: A name of `renderer_names`.
+        tokenizer: `offline_tokenizer()` or one of `get_tokenizer`.
+
+    Returns:
+        (renderer, "") or (None, the reason in one sentence).
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            renderer = renderers.get_renderer(name, tokenizer)
+            renderer.get_stop_sequences()
+            renderer.build_generation_prompt([{"role": "user", "content": "?"}])
+    except Exception as error:  # whatever a renderer may raise becomes the reason
+        detail = " ".join(str(error).split()) or type(error).__name__
+        return None, f"{name} cannot be built on this vocabulary: {detail[:200]}"
+    return renderer, ""
+
+
+@app.function(hide_code=True)
+def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
+    """Text of each distinct token, for the `vocab` of a `Rollout`.
+
+    A token may hold a part of a character; alone it decodes to U+FFFD, which would show as
+    a question mark for many different tokens, so its bytes are written out instead.
+
+    Args:
+        tokenizer: Anything with `decode`.
+        tokens: Token ids, repeats allowed.
+    """
+    texts: dict[int, str] = {}
+    for token in dict.fromkeys(tokens):
+        try:
+            text = str(tokenizer.decode([token]))
+        except Exception:  # an id outside the vocabulary has no text
+            continue
+        if "\ufffd" in text:
+            decode_bytes = getattr(
+                getattr(tokenizer, "tml_tokenizer", None), "decode_bytes", lambda _: b""
+            )
+            raw = bytes(decode_bytes([token]))
+            text = "".join(f"<{byte:02X}>" for byte in raw) or text
+        texts[token] = text
+    return texts
 
 
 @app.cell(hide_code=True)
