@@ -9,6 +9,14 @@
 #     "tinker>=0.10",
 #     "tinker-cookbook>=0.5.8",
 # ]
+#
+# [tool.marimo.display]
+# theme = "system"
+#
+# [tool.marimo.opengraph]
+# title = "Tutorial 404: Sequence extension in multi-turn RL"
+# description = "Which tokens of a multi-turn rollout get a gradient, and why a rollout splits."
+# image = "__marimo__/assets/404_sequence_extension/opengraph.png"
 # ///
 """Tutorial 404: Sequence extension in multi-turn RL.
 
