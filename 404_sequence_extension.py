@@ -82,11 +82,27 @@ with app.setup(hide_code=True):
     PALETTE = {
         "observation": {"fill": "#8CC8EC", "ink": "#0B1F2E", "letter": "O"},
         "action": {"fill": "#E69F00", "ink": "#1F1400", "letter": "A"},
+        "masked": {"fill": "#F6E3B4", "ink": "#3D2C00", "letter": "A masked"},
         "zero": {"fill": "#E4E7EB", "ink": "#3A424C", "letter": "0"},
-        "break": {"fill": "#B3001B", "ink": "#FFFFFF", "letter": "✕"},
+        "break": {"fill": "#D7193B", "ink": "#FFFFFF", "letter": "✕"},
         "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
+        "look": {"fill": "#F0E442", "ink": "#1F1C00", "letter": "!"},
     }
+    # Text outside filled cells: unfilled, so that Vega takes the colour of its light or dark
+    # theme from the style (a fill given here would be fixed for both).
+    THEMED_TEXT: dict[str, Any] = {"style": "guide-label", "filled": False, "strokeOpacity": 0}
+    # Lanes of a strip: where each stands (pixels from the top) and what it is called.
+    STRIP_LANES = [
+        (6, "turn"),
+        (37, "input"),
+        (97, "target|= next input"),
+        (128, "mask"),
+        (152, "advantage"),
+        (176, "logprob"),
+        (202, "turn"),
+        (222, "position"),
+    ]
     MAX_TOKEN_ID = 2**31 - 1
     # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
     # of one turn with its history. Longer rollouts are read in section 9.
@@ -1432,6 +1448,404 @@ def _():
     Tables to Altair. No figure function sees a `Trajectory`.
     """)
     return
+
+
+@app.function(hide_code=True)
+def visible_text(text: str, limit: int = 40) -> str:
+    """Text of a token made visible: white space and control characters as symbols, cut short.
+
+    Characters that do not draw (controls, direction marks, lone surrogates) become their code
+    point, so that no text can hide, reorder or break what stands beside it.
+    """
+    shown = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+    out: list[str] = []
+    for char in text[: limit + 1]:
+        if char in shown:
+            out.append(shown[char])
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append(f"\\u{ord(char):04x}")
+    return "".join(out[:limit]) + ("…" if len(text) > limit else "")
+
+
+@app.function(hide_code=True)
+def number_text(value: Any) -> str:
+    """A number as it is shown: six digits at most, `NaN` and `inf` by name, "" for none."""
+    if value is None or value is pd.NA:
+        return ""
+    number = float(value)
+    if math.isnan(number):
+        return "NaN"
+    return f"{number:.6g}" if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+
+
+@app.function(hide_code=True)
+def csv_data(frame: pd.DataFrame, numbers: Sequence[str]) -> alt.InlineData:
+    """A table as one inline CSV string: the smallest form a chart can carry.
+
+    CSV has no types and Vega would guess them ("007" a number, "nan" a number, "true" a
+    boolean), so every column is declared: `numbers` as numbers, all others as text. Text that
+    looks like a formula stays text; an empty field is null.
+    """
+    parse = {str(name): "number" if name in numbers else "string" for name in frame.columns}
+    return alt.InlineData(
+        values=frame.to_csv(index=False, lineterminator="\n"),
+        format=alt.CsvDataFormat(type="csv", parse=parse),
+    )
+
+
+@app.function(hide_code=True)
+def wrap_title(title: str, width: int) -> list[str]:
+    """A title as lines that fit `width` pixels at the title's font size."""
+    lines: list[str] = []
+    for word in title.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= max(24, width // 7):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+@app.function(hide_code=True)
+def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """One datum of `alignment_table`, a row per token with what it carries *as a target*.
+
+    Row p of the alignment table speaks of input p and its target, token p + 1. Here the mask,
+    advantage and logprob stand with the token they belong to; token 0 has none.
+
+    Returns:
+        Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
+        are text, empty where there is nothing.
+    """
+    count = len(table)
+    shifted = table[["mask", "advantage", "logprob"]].to_numpy(dtype=object)[: count - 1]
+    rows = [["", "", ""], *[[number_text(value) for value in row] for row in shifted]]
+    return pd.DataFrame(
+        {
+            "p": np.arange(count),
+            "id": table["label"].astype(str).to_numpy(),
+            "text": [visible_text(text) for text in table["text"]],
+            "part": table["part"].to_numpy(),
+            "turn": table["turn"].astype(str).to_numpy(),
+            "mask": [row[0] for row in rows][:count],
+            "adv": [row[1] for row in rows][:count],
+            "lp": [row[2] for row in rows][:count],
+        }
+    )
+
+
+@app.function(hide_code=True)
+def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Stretches of one turn and part in `strip_rows`: start, end (exclusive), turn, kind."""
+    masked = (rows["part"] == "A") & (rows["mask"] == "0")
+    kind = rows["part"].mask(masked, "M").to_numpy()
+    key = (rows["turn"] + rows["part"]).to_numpy()
+    starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    ends = np.r_[starts[1:], len(rows)]
+    return pd.DataFrame(
+        {
+            "start": starts,
+            "end": ends,
+            "turn": rows["turn"].to_numpy()[starts],
+            # the last token of a stretch speaks for it: token 0 has no mask entry
+            "kind": kind[ends - 1],
+        }
+    )
+
+
+@app.function(hide_code=True)
+def strip_turns(runs: pd.DataFrame, step: int) -> pd.DataFrame:
+    """Stretches of one turn: start, end (exclusive), and a label that fits their width."""
+    turns = runs.groupby("turn", sort=False).agg(start=("start", "min"), end=("end", "max"))
+    labels = [
+        f"turn {turn}" if 6 * len(f"turn {turn}") <= (end - start) * step - 6 else str(turn)
+        for turn, start, end in zip(
+            turns.index.tolist(), turns["start"].tolist(), turns["end"].tolist(), strict=True
+        )
+    ]
+    return turns.assign(label=labels).reset_index(drop=True)
+
+
+@app.function(hide_code=True)
+def strip_cell_width(rows: pd.DataFrame) -> int:
+    """Pixels per position: wide enough for the longest token id, wider where texts are known."""
+    longest = max((len(label) for label in rows["id"]), default=1)
+    texts = 64 if rows["text"].str.len().gt(0).any() else 0
+    return max(48, texts, 8 * longest + 10)
+
+
+@app.function(hide_code=True)
+def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
+    """What the strip shows, in words, for readers who do not see it."""
+    trained = int((rows["mask"] == "1").sum())
+    names = {"O": "observation", "A": "action", "M": "masked action"}
+    parts = [
+        f"tokens {start} to {end - 1} are turn {turn}'s {names[kind]}"
+        for start, end, turn, kind in runs.head(12).to_numpy().tolist()
+    ]
+    more = f"; and {len(runs) - 12} more stretches" if len(runs) > 12 else ""
+    return (
+        f"{name}: {len(rows)} tokens, so {len(rows) - 1} inputs and {len(rows) - 1} targets; "
+        f"{trained} targets have mask 1. Each target is the next input. "
+        f"In order, {'; '.join(parts)}{more}."
+    )
+
+
+@app.function(hide_code=True)
+def strip_chart(
+    table: pd.DataFrame,
+    title: str = "",
+    breaks: Sequence[tuple[int, int, str]] = (),
+    lane_labels: bool = True,
+) -> alt.LayerChart | alt.VConcatChart:
+    """The strip of one datum: aligned lanes over one position axis (several datums: stacked).
+
+    Every token is drawn twice, as an input at its own position and as the target one position
+    to the left; mask, advantage and logprob stand under the target they belong to. The first
+    token has no slot as a target, the last none as an input; both empty slots are drawn.
+
+    Args:
+        table: Rows of `alignment_table`.
+        title: The finding; computed from the table when empty.
+        breaks: (datum, position, label) of the places where a later turn left this datum:
+            its observation differs from the datum's token at `position`.
+        lane_labels: Draw the names of the lanes left of them.
+    """
+    datums = list(dict.fromkeys(table["datum"]))
+    if len(datums) != 1:
+        return alt.vconcat(
+            *[
+                strip_chart(table[table["datum"] == datum], "", breaks, lane_labels)
+                for datum in datums
+            ],
+            background="transparent",
+            title=title or f"{len(datums)} datums",
+        ).configure_view(stroke=None)
+    rows = strip_rows(table)
+    runs = strip_runs(rows)
+    count = len(rows)
+    step = strip_cell_width(rows)
+    width = step * (count + 1)
+    height = 208
+    trained = int((rows["mask"] == "1").sum())
+    name = f"Datum {datums[0]}"
+    finding = title or (
+        f"{name}: {trained} of {count - 1} targets are trained on, "
+        f"{count - 1 - trained} are context"
+    )
+
+    fills = alt.Scale(
+        domain=["O", "A", "M", "0", "+", "-", "?"],
+        range=[
+            PALETTE[key]["fill"]
+            for key in ("observation", "action", "masked", "zero", "positive", "negative", "look")
+        ],
+    )
+    inks = alt.Scale(
+        domain=["O", "A", "M", "0", "+", "-", "?"],
+        range=[
+            PALETTE[key]["ink"]
+            for key in ("observation", "action", "masked", "zero", "positive", "negative", "look")
+        ],
+    )
+    x_scale = alt.Scale(domain=[-1.5, count - 0.5], range=[0, width], nice=False, zero=False)
+    y_scale = alt.Scale(domain=[0, height], range=[0, height], nice=False)
+    ticks = list(range(0, count, 1 if count <= 60 else 5))
+
+    def x_of(field: str, axis: alt.Axis | None = None) -> alt.X:
+        return alt.X(f"{field}:Q", scale=x_scale, axis=axis)
+
+    def y_of(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=y_scale, axis=None)
+
+    axis = alt.Axis(
+        title=None,
+        values=ticks,
+        grid=False,
+        domain=False,
+        format="d",
+        labelOverlap=True,
+    )
+    mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
+    cells = alt.Chart(csv_data(rows, ["p"]))
+    # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
+    laned = (
+        cells.transform_calculate(lane="[0, 1, 2, 3, 4]")
+        .transform_flatten(["lane"])
+        .transform_filter(f"datum.lane == 0 ? datum.p < {count - 1} : datum.p > 0")
+        .transform_calculate(
+            at="datum.lane == 0 ? datum.p : datum.p - 1",
+            left="datum.at - 0.47",
+            right="datum.at + 0.47",
+            top="[20, 80, 118, 142, 166][datum.lane]",
+            bottom="[54, 114, 138, 162, 186][datum.lane]",
+            number="toNumber(datum.lane == 3 ? datum.adv : datum.lp)",
+            part_kind="datum.part == 'A' && datum.mask == '0' ? 'M' : datum.part",
+            mask_kind="datum.mask == '0' ? '0' : 'A'",
+            kind="datum.lane < 2 ? datum.part_kind : datum.lane == 2 ? datum.mask_kind"
+            " : !isFinite(datum.number) ? '?' : datum.number == 0 ? '0'"
+            " : datum.lane == 4 ? datum.mask_kind : datum.number > 0 ? '+' : '-'",
+            shown="datum.lane < 2 ? datum.id : datum.lane == 2 ? datum.mask"
+            " : !isFinite(datum.number) ? (datum.lane == 3 ? datum.adv : datum.lp)"
+            " : datum.number == 0 ? '0'"
+            " : format(datum.number, datum.lane == 3 ? '+.2~f' : '.2~f')",
+            middle="datum.lane < 2 ? datum.top + 13 : (datum.top + datum.bottom) / 2",
+            below="datum.top + 27",
+            note="(datum.part_kind == 'M' ? 'A masked' : datum.part)"
+            " + (datum.text ? ' ' + datum.text : '')",
+            told_text="datum.text || 'unknown'",
+            told_part="datum.part == 'A' ? 'action' : 'observation'",
+            told_mask="datum.mask || 'none: never a target'",
+            told_adv="datum.adv || 'none'",
+            told_lp="datum.lp || 'none'",
+        )
+    )
+    tooltip = [
+        alt.Tooltip("id:N", title="token id"),
+        alt.Tooltip("told_text:N", title="text"),
+        alt.Tooltip("p:Q", title="position", format="d"),
+        alt.Tooltip("turn:N", title="turn"),
+        alt.Tooltip("told_part:N", title="part"),
+        alt.Tooltip("told_mask:N", title="mask"),
+        alt.Tooltip("told_adv:N", title="advantage"),
+        alt.Tooltip("told_lp:N", title="logprob"),
+    ]
+    boxes = laned.mark_rect(cornerRadius=3).encode(
+        x=x_of("left", axis),
+        x2="right",
+        y=y_of("top"),
+        y2="bottom",
+        fill=alt.Fill("kind:N", scale=fills, legend=None),
+        tooltip=tooltip,
+    )
+    values = laned.mark_text(font=mono, fontSize=12, limit=step - 4).encode(
+        x=x_of("at", axis),
+        y=y_of("middle"),
+        text="shown:N",
+        color=alt.Color("kind:N", scale=inks, legend=None),
+        tooltip=tooltip,
+    )
+    notes = (
+        laned.transform_filter("datum.lane < 2")
+        .mark_text(fontSize=11, limit=step - 6)
+        .encode(
+            x=x_of("at", axis),
+            y=y_of("below"),
+            text="note:N",
+            color=alt.Color("kind:N", scale=inks, legend=None),
+            tooltip=tooltip,
+        )
+    )
+    grey = "#7A828C"
+    moves = cells.transform_calculate(to="datum.p - 1", a="56", b="76")
+    arrows = moves.mark_rule(color=grey, strokeWidth=1).encode(
+        x=x_of("p", axis),
+        x2="to",
+        y=y_of("a"),
+        y2="b",
+        strokeDash=alt.condition("datum.p == 0", alt.value([3, 3]), alt.value([1, 0])),
+    )
+    heads = moves.mark_point(
+        shape="triangle-down", size=26, filled=True, color=grey, opacity=1
+    ).encode(x=x_of("to", axis), y=y_of("b"))
+    ghosts = pd.DataFrame(
+        {
+            "at": [count - 1, -1],
+            "top": [20, 80],
+            "bottom": [54, 186],
+            "line": [26, 106],
+            "words": [
+                f"{rows['id'].iloc[-1]}|never|an input",
+                "the first|token is|never a|target:|no mask|entry",
+            ],
+        }
+    )
+    ghost = alt.Chart(csv_data(ghosts, ["at", "top", "bottom", "line"])).transform_calculate(
+        left="datum.at - 0.47",
+        right="datum.at + 0.47",
+    )
+    empty = ghost.mark_rect(
+        cornerRadius=3, fill="transparent", stroke=grey, strokeDash=[3, 3]
+    ).encode(x=x_of("left", axis), x2="right", y=y_of("top"), y2="bottom")
+    words = ghost.mark_text(
+        **THEMED_TEXT,
+        lineBreak="|",
+        lineHeight=11,
+        baseline="middle",
+    ).encode(x=x_of("at", axis), y=y_of("line"), text="words:N")
+    turns = alt.Chart(csv_data(strip_turns(runs, step), ["start", "end"]))
+    # every turn is named twice: above the inputs, and one to the left under the targets
+    sides = turns.transform_calculate(side="[0, 1]").transform_flatten(["side"])
+    sides = sides.transform_calculate(
+        left="max(datum.start - datum.side, 0) - 0.47",
+        right=f"min(datum.end - 1 - datum.side, {count - 1} - datum.side) + 0.47",
+        bar="datum.side ? 192 : 14",
+        name="datum.side ? 202 : 6",
+    ).transform_filter("datum.right > datum.left")
+    bars = sides.mark_rule(color=grey, strokeWidth=2).encode(
+        x=x_of("left", axis), x2="right", y=y_of("bar")
+    )
+    names = sides.mark_text(**THEMED_TEXT, align="left", fontSize=11).encode(
+        x=x_of("left", axis), y=y_of("name"), text="label:N"
+    )
+    # the border between two turns runs straight through the inputs, then steps with the shift
+    borders = (
+        turns.transform_filter("datum.start > 0")
+        .transform_calculate(
+            corner="[0, 1, 2, 3]",
+        )
+        .transform_flatten(["corner"])
+        .transform_calculate(
+            across="datum.start - (datum.corner < 2 ? 0.5 : 1.5)",
+            down="[2, 55, 79, 206][datum.corner]",
+        )
+        .mark_line(color=grey, strokeWidth=1)
+        .encode(x=x_of("across", axis), y=y_of("down"), detail="start:N", order="corner:Q")
+    )
+    layers = [borders, bars, names, arrows, heads, empty, words, boxes, values, notes]
+    if lane_labels:
+        lanes = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
+        layers.append(
+            alt.Chart(csv_data(lanes, ["y"]))
+            .mark_text(
+                **THEMED_TEXT,
+                align="right",
+                fontSize=11,
+                lineBreak="|",
+                lineHeight=12,
+            )
+            .encode(x=alt.value(-8), y=y_of("y"), text="lane:N")
+        )
+    marks = pd.DataFrame(
+        [(position, label) for datum, position, label in breaks if datum == datums[0]],
+        columns=["at", "label"],
+    )
+    if len(marks):
+        mark = alt.Chart(csv_data(marks, ["at"])).transform_calculate(
+            edge="datum.at - 0.5", top="-16", bottom="56", sign="'✕ ' + datum.label"
+        )
+        red = PALETTE["break"]["fill"]
+        layers.append(
+            mark.mark_rule(color=red, strokeWidth=3).encode(
+                x=x_of("edge", axis), y=y_of("top"), y2="bottom"
+            )
+        )
+        layers.append(
+            mark.mark_text(**THEMED_TEXT, align="left", dx=6, fontSize=12).encode(
+                x=x_of("edge", axis), y=alt.value(-12), text="sign:N"
+            )
+        )
+    chart = alt.layer(*layers)
+    return chart.properties(
+        width=width,
+        height=height,
+        background="transparent",
+        title=alt.TitleParams(
+            wrap_title(finding, width), anchor="start", fontSize=13, frame="group"
+        ),
+        description=strip_description(rows, runs, name),
+    ).configure_view(stroke=None)
 
 
 @app.cell(hide_code=True)
