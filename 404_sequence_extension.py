@@ -45,9 +45,11 @@ with app.setup(hide_code=True):
     import textwrap
     import threading
     import warnings
+    from array import array
     from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from dataclasses import dataclass, field, replace
+    from itertools import pairwise
     from pathlib import Path
     from typing import Any, Literal
 
@@ -56,6 +58,8 @@ with app.setup(hide_code=True):
     import numpy as np
     import pandas as pd
     import tinker
+    from numpy.typing import NDArray
+    from rapidfuzz.distance import LCSseq
     from tinker_cookbook import renderers
     from tinker_cookbook.completers import TokensWithLogprobs
     from tinker_cookbook.rl.data_processing import trajectory_to_data
@@ -350,14 +354,41 @@ def elements_to_model_input(elements: Sequence[Any]) -> tinker.ModelInput:
 
 @app.function(hide_code=True)
 def model_input_to_elements(model_input: tinker.ModelInput) -> list[Any]:
-    """A `ModelInput` as flat elements: token ids, and each image chunk as one element."""
+    """A `ModelInput` as flat elements: token ids, and each image chunk as one element.
+
+    An observation of one text chunk is returned as it is stored, without a copy: read only.
+    """
+    chunks = model_input.chunks
+    if len(chunks) == 1 and isinstance(chunks[0], tinker.EncodedTextChunk):
+        tokens = chunks[0].tokens
+        return tokens if isinstance(tokens, list) else list(tokens)
     elements: list[Any] = []
-    for chunk in model_input.chunks:
+    for chunk in chunks:
         if isinstance(chunk, tinker.EncodedTextChunk):
             elements.extend(chunk.tokens)
         else:
             elements.append(chunk)
     return elements
+
+
+@app.function(hide_code=True)
+def element_length(element: Any) -> int:
+    """Tokens an element stands for; an image that does not say counts as one."""
+    if isinstance(element, int):
+        return 1
+    try:
+        return int(element.length)
+    except ValueError:
+        return 1
+
+
+@app.function(hide_code=True)
+def input_length(model_input: tinker.ModelInput) -> int:
+    """Tokens of an observation, also where an image does not say how many it has."""
+    return sum(
+        len(chunk.tokens) if isinstance(chunk, tinker.EncodedTextChunk) else element_length(chunk)
+        for chunk in model_input.chunks
+    )
 
 
 @app.class_definition(hide_code=True)
@@ -1085,18 +1116,30 @@ class TurnSpan:
 
 
 @app.function(hide_code=True)
-def common_prefix_length(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Length of the common prefix of two lists, by halving (compares run in C)."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
+def common_prefix_length(
+    left: Sequence[Any], right: Sequence[Any], left_start: int = 0, right_start: int = 0
+) -> int:
+    """Length of the common prefix of two sequences, each read from its start index on.
+
+    Strides that double find the stretch with the first difference, halving finds the place:
+    an early difference costs little however long the sequences are. Comparisons run in C.
+    """
+    i, j = left_start, right_start
+    end = max(0, min(len(left) - i, len(right) - j))
+    low, stride = 0, 64
+    while low < end:
+        high = min(low + stride, end)
+        if left[i + low : i + high] == right[j + low : j + high]:
+            low, stride = high, stride * 2
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            if left[i + low : i + middle] == right[j + low : j + middle]:
+                low = middle
+            else:
+                high = middle
+        return low
+    return end
 
 
 @app.function(hide_code=True)
@@ -1104,23 +1147,25 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
     """Follow the prefix rule of `trajectory_to_data` turn by turn.
 
     The datums themselves always come from the cookbook; this walk only says which turn
-    went where, and `alignment_table` refuses to draw when the two disagree.
+    went where, and `alignment_table` refuses to draw when the two disagree. The running
+    sequence is never built: before a turn it is always the previous turn's observation and
+    action, because whatever merged earlier is contained in that observation.
     """
     spans: list[TurnSpan] = []
-    held: list[Any] = []
+    before: list[Any] = []
+    said: list[int] = []
     datum = 0
     for turn, transition in enumerate(trajectory.transitions):
         observation = model_input_to_elements(transition.ob)
-        position = common_prefix_length(held, observation)
-        if position < len(held):
+        position = common_prefix_length(before, observation)
+        if position == len(before):
+            position += common_prefix_length(said, observation, 0, position)
+        held = len(before) + len(said)
+        if position < held:
             datum += 1
-        action = transition.ac.tokens
+        before, said = observation, list(transition.ac.tokens)
         masked = float(transition.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY, 0.0)) >= 1.0
-        spans.append(
-            TurnSpan(turn, datum, len(held), position, len(observation), len(action), masked)
-        )
-        observation.extend(action)
-        held = observation
+        spans.append(TurnSpan(turn, datum, held, position, len(observation), len(said), masked))
     return spans
 
 
@@ -1169,7 +1214,7 @@ def explain_build_error(trajectory: Trajectory, error: Exception) -> str:
         if not last_of_datum:
             continue
         transition = transitions[span.turn]
-        length = transition.ob.length + len(transition.ac.tokens)
+        length = input_length(transition.ob) + len(transition.ac.tokens)
         if length and length < 2:
             return (
                 f"The datum that ends with turn {span.turn} holds a single token. "
@@ -1231,7 +1276,7 @@ def datum_runs(trajectory: Trajectory, spans: Sequence[TurnSpan]) -> list[Run]:
     for span, transition in zip(spans, trajectory.transitions, strict=True):
         if previous is None or span.datum != previous.datum:
             cursor = 0
-        added = transition.ob.length - cursor
+        added = input_length(transition.ob) - cursor
         if added:
             runs.append(Run(span.datum, span.turn, "O", cursor, added))
         cursor += added
@@ -1365,8 +1410,12 @@ class Break:
         cause: One of the named causes (design table), by the first rule that applies.
         origin: Where `expected` came from.
         resumes_datum: Index of an earlier datum that this observation does extend, or None.
-        removed, inserted, kept: Token counts of the cheapest edit behind `position`.
+        removed, inserted, kept: Element counts of the cheapest edit behind `position`
+            (the best edit found, where `bounded` is set).
         bounded: The sentence that names the bound when the search gave up, else None.
+        held: Length of the running sequence in elements.
+        again: Elements of the new observation that an earlier datum holds already, in
+            order: they are processed once more. A resumed datum counts in full.
     """
 
     turn: int
@@ -1380,6 +1429,8 @@ class Break:
     inserted: int = 0
     kept: int = 0
     bounded: str | None = None
+    held: int = 0
+    again: int = 0
 
 
 @app.class_definition(hide_code=True)
@@ -1413,6 +1464,7 @@ class Diagnosis:
         tokens_processed: Sum of `model_input.length` over the datums; None on error.
         tokens_unmerged: Sum of len(ob) + len(ac) - 1 over turns with at least 2 tokens;
             None on error.
+        lineages: Datums there would be if every open sequence were kept, not only the last.
     """
 
     rollout: Rollout
@@ -1423,28 +1475,591 @@ class Diagnosis:
     remarks: tuple[Remark, ...]
     tokens_processed: int | None
     tokens_unmerged: int | None
+    lineages: int = 0
+
+
+@app.class_definition(hide_code=True)
+class ElementCodes:
+    """Elements as unsigned 32-bit numbers: equal numbers exactly where elements are equal.
+
+    A token id up to `MAX_TOKEN_ID` is its own number. Anything else (an image chunk, which
+    compares as the cookbook compares it, or an id out of range) gets the next number above.
+    """
+
+    def __init__(self) -> None:
+        self._rare: dict[Any, int] = {}
+
+    def encode(self, elements: Sequence[Any]) -> NDArray[np.uint32]:
+        """One number per element."""
+        try:
+            codes = np.asarray(array("I", elements), dtype=np.uint32)
+            if not len(codes) or int(codes.max()) <= MAX_TOKEN_ID:
+                return codes
+        except (TypeError, OverflowError):
+            pass
+        return np.array([self._code(element) for element in elements], dtype=np.uint32)
+
+    def _code(self, element: Any) -> int:
+        if isinstance(element, int) and 0 <= element <= MAX_TOKEN_ID:
+            return element
+        try:
+            hash(element)
+        except TypeError:
+            element = (type(element).__name__, repr(element))
+        return self._rare.setdefault(element, MAX_TOKEN_ID + 1 + len(self._rare))
+
+
+@app.function(hide_code=True)
+def codes_to_text(*parts: NDArray[np.uint32]) -> list[str] | None:
+    """Number sequences as strings, one character per element, for the diff library.
+
+    rapidfuzz reads a string in place, where it would hash every entry of a list. Numbers
+    that are no code point are ranked first; None when there are too many distinct ones.
+    """
+    joined = np.concatenate(parts)
+    if len(joined) and int(joined.max()) > 0x10F7FF:
+        distinct, ranks = np.unique(joined, return_inverse=True)
+        if len(distinct) > 0x10F800:
+            return None
+        joined = ranks.astype(np.uint32)
+    # Surrogates (0xD800 to 0xDFFF) are no characters: step over them.
+    joined = (joined + np.uint32(0x800) * (joined >= 0xD800)).astype("<u4")
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    return [part.tobytes().decode("utf-32-le") for part in np.split(joined, cuts)]
+
+
+@app.function(hide_code=True)
+def narrow_text(text: str) -> str:
+    """The text over an alphabet of 251 letters: equal letters stay equal.
+
+    Its common subsequence is never shorter than that of the original, and rapidfuzz finds it
+    about fifteen times faster, so it proves cheaply what cannot be better.
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    return (codes % 251).astype(np.uint8).tobytes().decode("latin-1")
+
+
+@app.function(hide_code=True)
+def subsequence_reach(needle: str, hay: str) -> tuple[int, int]:
+    """How much of `needle`, from its start, `hay` contains in order, and where it ends there.
+
+    Leftmost matching, so both numbers are best possible: no longer prefix fits, and this one
+    does not fit into less of `hay`.
+    """
+    matched = end = 0
+    while matched < len(needle):
+        found = hay.find(needle[matched], end)
+        if found < 0:
+            break
+        run = common_prefix_length(needle, hay, matched, found)
+        matched, end = matched + run, found + run
+    return matched, end
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Edit:
+    """The cheapest edit of what was held behind a break into what came instead.
+
+    Attributes:
+        taken: How much of the new tail it explains; what follows is simply new.
+        kept: Elements kept, in order; `removed` and `inserted` follow from it.
+        size: Length of the held tail.
+        exact: False when the search gave up; then this is the best edit found.
+        kept_at_most: No cheapest edit keeps more than this.
+        work: Comparisons spent.
+    """
+
+    taken: int
+    kept: int
+    size: int
+    exact: bool
+    kept_at_most: int
+    work: int
+
+    @property
+    def removed(self) -> int:
+        """Held elements that are gone."""
+        return self.size - self.kept
+
+    @property
+    def inserted(self) -> int:
+        """Elements that were not there before."""
+        return self.taken - self.kept
+
+
+@app.function(hide_code=True)
+def cheapest_edit(held: str, new: str, work: int) -> Edit:
+    """Cheapest edit of `held` into a prefix of `new`, the rest of `new` being free.
+
+    With L(j) the longest common subsequence of `held` and `new[:j]` (rapidfuzz), the edit
+    into `new[:j]` removes len(held) - L(j) and inserts j - L(j). Cheapest, and keeping most
+    among equals, is the j with the largest gain 2 L(j) - j, the largest such j among equals.
+    L never falls and grows by at most 1 per step, so two known values bound the gain between
+    them, and most stretches of j are ruled out without a look. A gain never exceeds
+    2 len(held) - j, so no j beyond 2 len(held) matters.
+
+    Args:
+        held, new: One character per element; their first characters differ.
+        work: Comparisons (cells of the dynamic program over a small alphabet) to spend.
+    """
+    size = len(held)
+    new = new[: 2 * size]
+    reach, _ = subsequence_reach(new, held)
+    matched, complete = subsequence_reach(held, new)
+    if matched == size:
+        best = max((reach, reach), (2 * size - complete, complete))
+    else:
+        best, complete = (reach, reach), len(new) + 1
+    kept = {reach: reach, complete: size}
+    backward = (held[::-1], new[::-1])
+    narrow: list[str] = []
+    spent = 0
+
+    def probe(taken: int) -> int | None:
+        """An upper bound on L(taken), exact where it could win; None when work has run out."""
+        nonlocal spent, best
+        gain, leader = best
+        need = (gain + taken + 1) // 2 if taken > leader else (gain + taken) // 2 + 1
+        tail = common_prefix_length(backward[0], backward[1], 0, len(new) - taken)
+        rows, columns = size - tail, taken - tail
+        # Values far below `need` are of no use: the library may stop early on them.
+        floor = max(0, need - tail - (size - gain) // 2 - 32)
+        band = min(rows, columns, rows + columns - 2 * floor)
+        cells = rows * columns if band <= 0 else min(rows * columns, max(rows, columns) * band)
+        cells += 16 * (rows + columns)
+        if cells > 1_000_000:
+            if spent + cells > work:
+                return None
+            spent += cells
+            if not narrow:
+                narrow.extend([narrow_text(held), narrow_text(new)])
+            bound = LCSseq.similarity(
+                narrow[0][:rows], narrow[1][:columns], score_cutoff=floor or None
+            )
+            bound = tail + (bound if bound or not floor else floor - 1)
+            if bound < need:
+                return bound
+        if spent + 16 * cells > work:
+            return None
+        spent += 16 * cells
+        found = LCSseq.similarity(held[:rows], new[:columns], score_cutoff=floor or None)
+        if not found and floor:
+            return tail + floor - 1
+        kept[taken] = tail + found
+        best = max(best, (2 * kept[taken] - taken, taken))
+        return kept[taken]
+
+    # Where the end of what was held turns up again is the likeliest place.
+    for length in (64, 16, 4):
+        found = new.find(held[-length:])
+        if found >= 0:
+            probe(found + min(length, size))
+            break
+    # Open stretches of j with bounds on L just inside both ends. Left of `reach` and right of
+    # `complete` the gain only falls; between them something is removed and inserted.
+    stretches = [(reach, reach - 1, complete, size - 1)]
+    exact, ceiling = True, 0
+    while stretches:
+        left, left_kept, right, right_kept = stretches.pop()
+        right_kept = min(right_kept, left_kept + right - left)
+        peak = min(max(left + right_kept - left_kept, left + 1), right - 1)
+        if peak <= left:
+            continue
+        at_most = min(left_kept + peak - left, right_kept)
+        if (2 * at_most - peak, peak) <= best:
+            continue
+        bound = kept[peak] if peak in kept else (probe(peak) if exact else None)
+        if bound is None:
+            exact, ceiling = False, max(ceiling, right_kept)
+            continue
+        stretches.append((left, left_kept, peak, bound))
+        stretches.append((peak, bound, right, right_kept))
+    taken = best[1]
+    return Edit(taken, kept[taken], size, exact, max(ceiling, kept[taken]), spent)
+
+
+@app.function(hide_code=True)
+def same_text(
+    held: Sequence[Any], new: Sequence[Any], start: int, vocab: Mapping[int, str]
+) -> bool:
+    """Does the text of `new` start with the text of `held`, both equal up to `start`?
+
+    Every id behind `start` that is needed must be in the vocabulary. A piece of a character
+    (U+FFFD) has no text of its own and equals only the same id.
+    """
+    ahead = ""  # text of `new` that `held` has yet to match
+    place = start
+    for element in held[start:]:
+        text = vocab.get(element) if isinstance(element, int) else None
+        if text is None:
+            return False
+        text = f"{text}{element}" if "\ufffd" in text else text
+        while len(ahead) < len(text):
+            other = new[place] if place < len(new) else None
+            piece = vocab.get(other) if isinstance(other, int) else None
+            if piece is None or not text.startswith(ahead):
+                return False
+            ahead += f"{piece}{other}" if "\ufffd" in piece else piece
+            place += 1
+        if not ahead.startswith(text):
+            return False
+        ahead = ahead[len(text) :]
+    return True
+
+
+@app.function(hide_code=True)
+def name_cause(
+    held: Sequence[Any],
+    new: Sequence[Any],
+    position: int,
+    edit: Edit,
+    tails: Sequence[str],
+    vocab: Mapping[int, str],
+) -> str:
+    """The first rule of the design's table that applies.
+
+    Where the search for the cheapest edit gave up, a cause is named only if no edit that was
+    left out could change it; otherwise it is `replaced`, and the caller names the bound.
+
+    Args:
+        held, new: Elements of the running sequence and of the observation.
+        position: Length of their common prefix, smaller than len(held).
+        edit: Cheapest edit behind `position`.
+        tails: Held and new behind `position` as text (`codes_to_text`).
+        vocab: Text of token ids where known.
+    """
+    if position == len(new):
+        return "shortened"
+    if not isinstance(held[position], int) or not isinstance(new[position], int):
+        return "image_changed"
+    if position == len(held) - 1:
+        return "end_token"
+    if same_text(held, new, position, vocab):
+        return "retokenised"
+    pure = not edit.removed or not edit.inserted
+    if edit.exact and edit.kept and not edit.inserted:
+        return "removed"
+    if edit.exact and not edit.removed:
+        return "inserted"
+    if 2 * (position + edit.kept_at_most) < len(held) and (edit.exact or not pure):
+        return "new_context"
+    if edit.exact and Counter(tails[0]) == Counter(tails[1][: edit.taken]):
+        return "reordered"
+    return "replaced"
+
+
+@app.function(hide_code=True)
+def trace_origin(spans: Sequence[TurnSpan], turn: int, position: int) -> Origin:
+    """Turn, part and index of element `position` of the sequence held before `turn`."""
+    datum = spans[turn - 1].datum
+    for span in spans[:turn]:
+        if span.datum == datum and position < span.observation + span.action:
+            if position < span.observation:
+                return Origin(span.turn, "observation", position)
+            return Origin(span.turn, "action", position - span.observation)
+    raise ValueError(f"Turn {turn} holds no element at position {position}.")
+
+
+@app.function(hide_code=True)
+def datum_codes(
+    trajectory: Trajectory, spans: Sequence[TurnSpan], codes: ElementCodes
+) -> list[NDArray[np.uint32]]:
+    """Every datum's whole sequence as numbers: its last turn's observation and action."""
+    last = {span.datum: span.turn for span in spans}
+    sequences = []
+    for turn in last.values():
+        transition = trajectory.transitions[turn]
+        sequences.append(
+            np.concatenate(
+                [
+                    codes.encode(model_input_to_elements(transition.ob)),
+                    codes.encode(transition.ac.tokens),
+                ]
+            )
+        )
+    return sequences
+
+
+@app.function(hide_code=True)
+def find_breaks(
+    trajectory: Trajectory,
+    spans: Sequence[TurnSpan],
+    vocab: Mapping[int, str],
+    codes: ElementCodes,
+    sequences: Sequence[NDArray[np.uint32]],
+) -> tuple[list[Break], int]:
+    """Every break with its cause, and the number of datums if lineages were tracked.
+
+    A lineage is an open sequence: a turn may go on from the latest datum (as in the
+    cookbook) or, at a break, from any earlier one that nobody has gone on from; the longest
+    is taken.
+
+    Args:
+        trajectory, spans: The rollout and its walk.
+        vocab: Text of token ids where known.
+        codes, sequences: Coder and coded datums of `datum_codes`.
+    """
+    splits = [span for span in spans if span.splits]
+    # Comparisons to spend: about half a second, plus what a datum per turn costs anyway.
+    budget = 20_000_000_000 + 10_000 * sum(span.observation + span.action for span in spans)
+    stored = [sequence.tobytes() for sequence in sequences] if splits else []
+    breaks: list[Break] = []
+    continued: set[int] = set()
+    for number, span in enumerate(splits):
+        previous = trajectory.transitions[span.turn - 1]
+        said = list(previous.ac.tokens)
+        held = model_input_to_elements(previous.ob)
+        held = held + said if said else held
+        new = model_input_to_elements(trajectory.transitions[span.turn].ob)
+        coded = sequences[span.datum][: len(new)]  # a datum starts with its first observation
+        tails = codes_to_text(sequences[span.datum - 1][span.position :], coded[span.position :])
+        share = budget // (len(splits) - number)
+        size = span.held - span.position
+        if tails is None:
+            tails, edit = ["", ""], Edit(0, 0, size, False, size, 0)
+        else:
+            edit = cheapest_edit(tails[0], tails[1], share)
+        budget -= edit.work
+        cause = name_cause(held, new, span.position, edit, tails, vocab)
+        bounded = None
+        if not edit.exact:
+            bounded = (
+                f"The search for the cheapest edit stopped at its bound of {share:,} "
+                f"comparisons ({size:,} held against {len(new) - span.position:,} new "
+                "elements); the counts are those of the best edit found."
+            )
+        raw = coded.tobytes()
+        extended = [
+            datum
+            for datum, earlier in enumerate(stored[: span.datum])
+            if earlier and raw.startswith(earlier)
+        ]
+        extended.sort(key=lambda datum: (len(stored[datum]), datum))
+        resumes = extended[-1] if extended else None
+        free = [datum for datum in extended if datum not in continued]
+        if free:
+            continued.add(free[-1])
+        again = span.position + edit.kept
+        if resumes is not None:
+            again = max(again, len(sequences[resumes]))
+        breaks.append(
+            Break(
+                turn=span.turn,
+                position=span.position,
+                expected=held[span.position],
+                got=new[span.position] if span.position < len(new) else None,
+                cause=cause,
+                origin=trace_origin(spans, span.turn, span.position),
+                resumes_datum=resumes,
+                removed=edit.removed,
+                inserted=edit.inserted,
+                kept=edit.kept,
+                bounded=bounded,
+                held=span.held,
+                again=again,
+            )
+        )
+    datums = sum(1 for sequence in sequences if len(sequence))
+    return breaks, datums - len(continued)
+
+
+@app.function(hide_code=True)
+def find_remarks(
+    trajectory: Trajectory,
+    spans: Sequence[TurnSpan],
+    vocab: Mapping[int, str],
+    codes: ElementCodes,
+    sequences: Sequence[NDArray[np.uint32]],
+) -> list[Remark]:
+    """All warnings of the design's second table, in order of turns."""
+    remarks = [
+        *logprob_remarks(trajectory),
+        *observation_remarks(trajectory, vocab),
+        *separator_remarks(spans, vocab, codes, sequences),
+    ]
+    return sorted(remarks, key=lambda remark: remark.turn)
+
+
+@app.function(hide_code=True)
+def logprob_remarks(trajectory: Trajectory) -> list[Remark]:
+    """Warnings about what was recorded for the action tokens.
+
+    At most 8 values that are not finite are listed per turn; the last one counts the rest.
+    """
+    remarks: list[Remark] = []
+    for turn, transition in enumerate(trajectory.transitions):
+        tokens, logprobs = transition.ac.tokens, transition.ac.maybe_logprobs
+        if logprobs is None:
+            sentence = f"Turn {turn} has no logprobs: trajectory_to_data refuses the rollout."
+            remarks.append(Remark("logprobs_missing", turn, None, sentence))
+            continue
+        if len(logprobs) != len(tokens):
+            sentence = (
+                f"Turn {turn} has {len(tokens)} action tokens but {len(logprobs)} logprobs: "
+                "from there on logprobs stand at the wrong tokens, or the rollout is refused."
+            )
+            remarks.append(Remark("logprob_count", turn, None, sentence))
+        bad = [
+            index
+            for index, value in enumerate(logprobs)
+            if not isinstance(value, int | float) or not math.isfinite(value)
+        ]
+        for index in bad[:8]:
+            sentence = f"Turn {turn}, action index {index}: the logprob is {logprobs[index]}."
+            if len(bad) > 8 and index == bad[7]:
+                sentence += f" {len(bad) - 8} more in this turn are not finite either."
+            remarks.append(Remark("logprob_not_finite", turn, index, sentence))
+        others = logprobs[:-1]
+        if len(logprobs) == len(tokens) and others and logprobs[-1] == 0.0 and 0.0 not in others:
+            sentence = (
+                f"Turn {turn}, action index {len(tokens) - 1}: the last action token has a "
+                "logprob of exactly 0.0 and no other has. It was probably appended, not sampled."
+            )
+            remarks.append(Remark("zero_logprob_end", turn, len(tokens) - 1, sentence))
+    return remarks
+
+
+@app.function(hide_code=True)
+def token_label(element: Any, vocab: Mapping[int, str] | None = None) -> str:
+    """An element in words: id, and text in quotes where known; an image by its size."""
+    if element is None:
+        return "nothing"
+    if not isinstance(element, int):
+        return f"an image of {element_length(element)} tokens"
+    text = (vocab or {}).get(element)
+    return f"{element}" if text is None else f"{element} {json.dumps(text, ensure_ascii=False)}"
+
+
+@app.function(hide_code=True)
+def observation_remarks(trajectory: Trajectory, vocab: Mapping[int, str]) -> list[Remark]:
+    """Warnings about observations: empty ones, and one that ends unlike all others."""
+    remarks: list[Remark] = []
+    ends: list[Any] = []
+    for turn, transition in enumerate(trajectory.transitions):
+        chunks = transition.ob.chunks
+        filled = [chunk for chunk in chunks if not is_empty_chunk(chunk)]
+        if not filled and transition.ac.tokens:
+            sentence = (
+                f"Turn {turn} has an observation without tokens: its first action token "
+                "(action index 0) has no target and cannot be trained."
+            )
+            remarks.append(Remark("empty_observation", turn, 0, sentence))
+        end: Any = None
+        if filled:
+            chunk = filled[-1]
+            end = chunk.tokens[-1] if isinstance(chunk, tinker.EncodedTextChunk) else chunk
+        ends.append(end)
+    if len(ends) < 3:
+        return remarks
+    # One odd end needs all others alike, so the first three already hold the usual one.
+    usual = ends[0] if ends[0] in (ends[1], ends[2]) else ends[1]
+    odd = [turn for turn, end in enumerate(ends) if end != usual]
+    if usual is not None and len(odd) == 1 and ends[odd[0]] is not None:
+        turn = odd[0]
+        index = len(model_input_to_elements(trajectory.transitions[turn].ob)) - 1
+        sentence = (
+            f"Turn {turn}, observation index {index}: it ends with "
+            f"{token_label(ends[turn], vocab)}, the observations of all {len(ends) - 1} other "
+            f"turns with {token_label(usual, vocab)}. The generation header may be missing."
+        )
+        remarks.append(Remark("header_changed", turn, index, sentence))
+    return remarks
+
+
+@app.function(hide_code=True)
+def is_empty_chunk(chunk: Any) -> bool:
+    """True for a chunk without tokens."""
+    if isinstance(chunk, tinker.EncodedTextChunk):
+        return not chunk.tokens
+    return False
+
+
+@app.function(hide_code=True)
+def separator_remarks(
+    spans: Sequence[TurnSpan],
+    vocab: Mapping[int, str],
+    codes: ElementCodes,
+    sequences: Sequence[NDArray[np.uint32]],
+) -> list[Remark]:
+    """Warn where an action's last token is not followed by what always follows that token.
+
+    The observation of the next turn is to blame, so the warning is that turn's. What a split
+    observation repeats up to its break is the same place seen twice and counts once.
+    """
+    ends: list[tuple[TurnSpan, int, int]] = []  # next turn, last token, what follows it
+    for before, span in pairwise(spans):
+        sequence = sequences[span.datum]
+        if before.action and not span.splits and span.held < len(sequence):
+            ends.append((span, int(sequence[span.held - 1]), int(sequence[span.held])))
+    if not ends:
+        return []
+    watched = np.unique(np.array([token for _, token, _ in ends], dtype=np.uint32))
+    repeated = {span.datum: span.position for span in spans if span.splits}
+    followers: dict[int, Counter[int]] = {int(token): Counter() for token in watched}
+    for datum, sequence in enumerate(sequences):
+        fresh = sequence[max(repeated.get(datum, 0) - 1, 0) :]
+        places = np.flatnonzero(np.isin(fresh[:-1], watched))
+        pairs = fresh[places].astype(np.uint64) << np.uint64(32) | fresh[places + 1]
+        for pair, count in zip(*np.unique(pairs, return_counts=True), strict=True):
+            followers[int(pair) >> 32][int(pair) & 0xFFFFFFFF] += int(count)
+    remarks: list[Remark] = []
+    for span, token, follower in ends:
+        elsewhere = followers[token] - Counter({follower: 1})
+        if len(elsewhere) != 1 or follower in elsewhere or elsewhere.total() < 2:
+            continue
+        usual = next(iter(elsewhere))
+        if span.held < span.observation:
+            place = f"Turn {span.turn}, observation index {span.held}"
+            index = span.held
+        else:
+            place = f"Turn {span.turn}, action index 0 (nothing was observed in between)"
+            index = 0
+        sentence = (
+            f"{place}: after the last token of turn {span.turn - 1}'s action, "
+            f"{coded_label(token, vocab)}, comes {coded_label(follower, vocab)}, but in "
+            f"{elsewhere.total()} other places {coded_label(usual, vocab)} follows it."
+        )
+        remarks.append(Remark("separator_changed", span.turn, index, sentence))
+    return remarks
+
+
+@app.function(hide_code=True)
+def coded_label(code: int, vocab: Mapping[int, str]) -> str:
+    """Like `token_label`, for a number of `ElementCodes`."""
+    return token_label(code, vocab) if code <= MAX_TOKEN_ID else "an image"
 
 
 @app.function(hide_code=True)
 def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
-    """Datums, breaks with causes, warnings and price of one rollout."""
-    built = build_datums(rollout.trajectory, advantage)
-    spans = walk_turns(rollout.trajectory)
-    unmerged = sum(
-        transition.ob.length + len(transition.ac.tokens) - 1
-        for transition in rollout.trajectory.transitions
-        if transition.ob.length + len(transition.ac.tokens) >= 2
-    )
+    """Datums, breaks with causes, warnings and price of one rollout.
+
+    Never raises on a faulty rollout: what `trajectory_to_data` refuses is in `built`, and
+    breaks and warnings are given all the same.
+    """
+    trajectory = rollout.trajectory
+    built = build_datums(trajectory, advantage)
+    spans = walk_turns(trajectory)
+    codes = ElementCodes()
+    sequences = datum_codes(trajectory, spans, codes)
+    breaks, lineages = find_breaks(trajectory, spans, rollout.vocab, codes, sequences)
+    remarks = find_remarks(trajectory, spans, rollout.vocab, codes, sequences)
     failed = built.error_code is not None
+    processed = unmerged = None
+    if not failed:
+        processed = sum(datum.model_input.length for datum in built.data)
+        lengths = [turn.ob.length + len(turn.ac.tokens) for turn in trajectory.transitions]
+        unmerged = sum(length - 1 for length in lengths if length >= 2)
     return Diagnosis(
         rollout=rollout,
         built=built,
         spans=tuple(spans),
-        runs=tuple(datum_runs(rollout.trajectory, spans)),
-        breaks=(),
-        remarks=(),
-        tokens_processed=None if failed else sum(d.model_input.length for d in built.data),
-        tokens_unmerged=None if failed else unmerged,
+        runs=tuple(datum_runs(trajectory, spans)),
+        breaks=tuple(breaks),
+        remarks=tuple(remarks),
+        tokens_processed=processed,
+        tokens_unmerged=unmerged,
+        lineages=lineages,
     )
 
 
