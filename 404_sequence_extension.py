@@ -2854,7 +2854,7 @@ def parse_conversation(text: str) -> Conversation:
 
 
 @app.function(hide_code=True)
-def render_answer(renderer: Any, messages: Sequence[Any], index: int) -> tuple[Any, Any, str]:
+def render_turn(renderer: Any, messages: Sequence[Any], index: int) -> tuple[Any, Any, str]:
     """The prompt before one assistant message, and that message as sampled tokens.
 
     The prompt is `build_generation_prompt` of the messages before it. The answer is what the
@@ -2904,7 +2904,7 @@ def unwritten_parts(
     """Names of what the renderer leaves out of an answer: it renders the same without.
 
     Args:
-        renderer, messages, index: As for `render_answer`.
+        renderer, messages, index: As for `render_turn`.
         action: The answer's tokens as rendered whole.
     """
     message = messages[index]
@@ -2918,7 +2918,7 @@ def unwritten_parts(
     unwritten: list[str] = []
     for name, without in reduced.items():
         try:
-            same = render_answer(renderer, [*messages[:index], without], index)[1] == action
+            same = render_turn(renderer, [*messages[:index], without], index)[1] == action
         except Exception:  # without it the answer cannot be written at all, so it is written
             same = False
         if same:
@@ -2955,7 +2955,7 @@ def conversation_rollout(
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                observation, action, note = render_answer(renderer, messages, index)
+                observation, action, note = render_turn(renderer, messages, index)
                 unwritten = unwritten_parts(renderer, messages, index, action)
         except Exception as error:  # whatever a renderer raises becomes the sentence
             return ConversationRollout(
