@@ -39,6 +39,7 @@ with app.setup(hide_code=True):
     import html
     import inspect
     import json
+    import logging
     import math
     import re
     import sys
@@ -47,7 +48,7 @@ with app.setup(hide_code=True):
     import warnings
     from array import array
     from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from dataclasses import dataclass, field, replace
     from itertools import pairwise
     from pathlib import Path
@@ -61,11 +62,22 @@ with app.setup(hide_code=True):
     from numpy.typing import NDArray
     from rapidfuzz.distance import LCSseq
     from tinker_cookbook import renderers
-    from tinker_cookbook.completers import TokensWithLogprobs
-    from tinker_cookbook.rl.data_processing import trajectory_to_data
+    from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+    from tinker_cookbook.rl.data_processing import (
+        assemble_training_data,
+        compute_advantages,
+        remove_constant_reward_groups,
+        trajectory_to_data,
+    )
+    from tinker_cookbook.rl.metrics import incorporate_kl_penalty
+    from tinker_cookbook.rl.rollouts import do_single_rollout
+    from tinker_cookbook.rl.train import train_step
     from tinker_cookbook.rl.types import (
         PARSE_ERROR_MASKED_METRIC_KEY,
+        Env,
+        InitialObservationOverflow,
         Trajectory,
+        TrajectoryGroup,
         Transition,
     )
     from tinker_cookbook.tokenizer_utils import (
@@ -74,6 +86,10 @@ with app.setup(hide_code=True):
         is_tokenizer_registered,
         register_tokenizer,
     )
+
+    # A group without a gradient is a lesson here, not a fault: keep the cookbook's log line
+    # about it out of the page.
+    logging.getLogger("tinker_cookbook.rl.data_processing").setLevel(logging.ERROR)
 
     # Charts carry their rows as one inline CSV string: the smallest form, with no row limit.
     # CSV knows no types, so every encoding names its type.
@@ -140,6 +156,8 @@ with app.setup(hide_code=True):
     GENERATION_SUFFIX_TOKENS = 8
     # Stands in for log-probabilities where no model was asked.
     PLACEHOLDER_LOGPROB = -1.0
+    # Bound of a reward typed in section 6: larger ones do not fit a cell.
+    MAX_REWARD = 1_000_000.0
 
 
 @app.cell(hide_code=True)
@@ -194,7 +212,164 @@ def _():
 def _():
     mo.md(r"""
     ## 6. One number per trajectory
+
+    **In short:** the rewards of all turns are summed, the group's mean is taken off, and what
+    is left stands on every trained token of the rollout.
+
+    Six answers to one prompt make a group, a `TrajectoryGroup`. `compute_advantages` subtracts
+    the group's mean reward and divides by nothing. `assemble_training_data` hands the result to
+    `trajectory_to_data`, one number per trajectory, however many turns it had and however many
+    datums it became.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    group_members = group_rollouts()
+    group_preset = mo.ui.dropdown(
+        options=list(group_presets()),
+        value=next(iter(group_presets())),
+        label="Rewards",
+        allow_select_none=False,
+    )
+    group_reset = mo.ui.button(label="Put them back", value=0, on_click=lambda clicks: clicks + 1)
+    mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True)
+    return group_members, group_preset, group_reset
+
+
+@app.cell(hide_code=True)
+def _(group_members, group_preset, group_reset):
+    _ = group_reset.value  # a click makes the fields anew
+    group_fields = mo.ui.dictionary(
+        {
+            letter: mo.ui.text(
+                value=group_presets()[group_preset.value][letter],
+                label=f"{letter}: {rollout.name}",
+                debounce=False,
+            )
+            for letter, rollout in group_members.items()
+        }
+    )
+    # The last group that could be read: it stays in sight while a field is being mended.
+    group_good = {}
+    return group_fields, group_good
+
+
+@app.cell(hide_code=True)
+def _(group_fields, group_good, group_members):
+    _read = {
+        letter: parse_rewards(
+            group_fields.value[letter], len(rollout.trajectory.transitions), letter
+        )
+        for letter, rollout in group_members.items()
+    }
+    group_issues = {letter: issue for letter, (_, issue) in _read.items() if issue}
+    _rewards = {letter: rewards for letter, (rewards, _) in _read.items() if rewards is not None}
+    if not _rewards:
+        group_issues.setdefault(
+            "", "Give at least one rollout a reward: an empty group has no mean."
+        )
+    if not group_issues:
+        group_good["result"] = assemble_group(group_members, _rewards)
+    group_result = group_good.get("result")
+    return group_issues, group_result
+
+
+@app.cell(hide_code=True)
+def _(group_fields, group_issues):
+    mo.vstack(
+        [
+            mo.md(
+                "One reward per turn, with spaces between. An empty field leaves the rollout "
+                "out of the group."
+            ),
+            field_grid(
+                [
+                    (group_fields.elements[letter], group_issues.get(letter))
+                    for letter in group_fields.elements
+                ]
+            ),
+            error_note(group_issues[""]) if "" in group_issues else mo.Html(""),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _(group_issues, group_result):
+    mo.stop(group_result is None)
+    mo.vstack(
+        [
+            mo.md("*The last group that could be read:*") if group_issues else mo.Html(""),
+            group_chart(group_table(group_result)),
+            mo.md(group_text(group_result)),
+            mo.accordion({"The same facts as a table": facts_table(group_summary(group_result))}),
+        ]
+    )
+    return
+
+
+@app.cell
+def _(group_result):
+    mo.stop(group_result is None)
+    # What the training loop calls, once per batch of groups:
+    group_advantages_P = compute_advantages([group_result.group])
+    group_data_D, group_metadata_D = assemble_training_data(
+        [group_result.group], group_advantages_P
+    )
+    mo.plain_text(
+        "\n".join(
+            f"datum {i}: rollout {group_result.letters[owner['traj_idx']]}, "
+            f"advantage {group_advantages_P[0][owner['traj_idx']]:+.4f}, "
+            f"{datum.model_input.length} targets"
+            for i, (datum, owner) in enumerate(zip(group_data_D, group_metadata_D, strict=True))
+        )
+    )
+    return
+
+
+@app.cell(hide_code=True)
+async def _(group_members):
+    _rewards = {
+        letter: parse_rewards(text, len(group_members[letter].trajectory.transitions), letter)[0]
+        for letter, text in group_presets()["All the same: no gradient"].items()
+    }
+    _constant = assemble_group(
+        group_members, {letter: given for letter, given in _rewards.items() if given is not None}
+    )
+    _ones = nonzero_targets(_constant.data, "mask")
+    _penalised = await kl_penalised(_constant.data)
+    _removed = [
+        name
+        for name in _constant.data[0].loss_fn_inputs
+        if name not in sent_to_loss(_constant.data)[0].loss_fn_inputs
+    ]
+    mo.vstack(
+        [
+            mo.md(f"""
+    ### `mask` or `advantages`?
+
+    `train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in _removed)} out of
+    every datum before `forward_backward`. What the loss multiplies by is `advantages`: they are
+    0 on observation tokens, and that is why observations are not trained.
+
+    So `mask` 1 does not promise a gradient. Give {len(_constant.letters)} of these rollouts the
+    same reward of {_constant.rewards[0]:g}: `mask` is 1 on {_ones} targets, `advantages` differs
+    from 0 on {nonzero_targets(_constant.data, "advantages")} of them. `mask` serves the metrics
+    and the KL penalty: with a penalty, `incorporate_kl_penalty` changes the advantage of
+    {nonzero_targets(_penalised, "advantages")} targets, exactly those.
+    """),
+            facts_table(loss_fields(_constant.data)),
+            mo.accordion(
+                {
+                    "The line that removes it, from the installed package": mo.md(
+                        f"```python\n{mask_lines()}\n```"
+                    )
+                }
+            ),
+        ]
+    )
     return
 
 
@@ -1074,6 +1249,190 @@ def rollout_to_native(rollout: Rollout) -> dict[str, Any]:
     return trajectory_to_native(rollout.trajectory, rollout.name, rollout.group, rollout.vocab)
 
 
+@app.function(hide_code=True)
+def finish(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits to its end, also where an event loop runs already.
+
+    Raises:
+        RuntimeError: The coroutine waited for something; await it instead.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError("The coroutine waits for something: await it instead.")
+
+
+@app.class_definition(hide_code=True)
+class OverBudgetEnv(Env):
+    """An environment whose first prompt is already over `max_trajectory_tokens`.
+
+    Its rollout has no tokens at all: the cookbook's loop stops before it samples.
+    """
+
+    async def initial_observation(self) -> InitialObservationOverflow:
+        return InitialObservationOverflow(reward=0.0, metrics={"stop/max_tokens": 1.0})
+
+    async def step(self, action: list[int], *, extra: Any = None) -> Any:
+        raise RuntimeError("The rollout loop never steps an environment that is over budget.")
+
+
+@app.function(hide_code=True)
+def token_trajectory(
+    turns: Sequence[tuple[Sequence[int], Sequence[int]]], masked: Sequence[int] = ()
+) -> Trajectory:
+    """A trajectory from (whole observation, action) token pairs, with made-up logprobs.
+
+    Args:
+        turns: One pair per turn.
+        masked: Turns that carry the cookbook's parse-error mask metric.
+    """
+    return Trajectory(
+        transitions=[
+            Transition(
+                ob=tinker.ModelInput.from_ints(list(observation)),
+                ac=TokensWithLogprobs(
+                    tokens=list(action),
+                    maybe_logprobs=[made_up_logprob(turn, i) for i in range(len(action))],
+                ),
+                reward=0.0,
+                episode_done=turn + 1 == len(turns),
+                metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if turn in masked else {},
+            )
+            for turn, (observation, action) in enumerate(turns)
+        ],
+        final_ob=tinker.ModelInput.empty(),
+    )
+
+
+@app.function(hide_code=True)
+def group_rollouts() -> dict[str, Rollout]:
+    """Eight rollouts of one prompt, each of another shape, by letter.
+
+    `Rollout.name` says what happened. Rewards are 0: `assemble_group` sets them.
+    """
+    prompt = [100, 101, 102, 103]
+    first, second, third = [200, 201], [400, 401, 402], [600, 601]
+    extended = [*prompt, *first, 300, 301]
+    shapes: dict[str, tuple[str, Trajectory]] = {
+        "A": (
+            "three turns that extend",
+            token_trajectory(
+                [
+                    (prompt, first),
+                    (extended, second),
+                    ([*extended, *second, 500], third),
+                ]
+            ),
+        ),
+        "B": (
+            "two turns that extend",
+            token_trajectory([(prompt, [210, 211]), ([*prompt, 210, 211, 310], [410, 411])]),
+        ),
+        "C": (
+            "context reset after turn 0",
+            token_trajectory([(prompt, first), ([100, 320, 321], [420, 421])]),
+        ),
+        "D": (
+            "reasoning (230 231) stripped from history",
+            token_trajectory(
+                [
+                    (prompt, [230, 231, 201]),
+                    ([*prompt, 201, 300], [230, 231, 401]),
+                    ([*prompt, 201, 300, 401, 500], [230, 601]),
+                ]
+            ),
+        ),
+        "E": (
+            "first prompt over budget",
+            finish(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
+        ),
+        "F": (
+            "turn 0 did not parse and is masked",
+            token_trajectory([(prompt, [240, 241]), ([*prompt, 240, 241, 340], second)], [0]),
+        ),
+        "G": ("one turn", token_trajectory([(prompt, first)])),
+        "H": ("one long turn", token_trajectory([(prompt, [250, 251, 252, 253, 254, 255])])),
+    }
+    return {
+        letter: Rollout(name, trajectory, group="tutor")
+        for letter, (name, trajectory) in shapes.items()
+    }
+
+
+@app.function(hide_code=True)
+def group_presets() -> dict[str, dict[str, str]]:
+    """Named sets of rewards for `group_rollouts`: one text per letter, empty leaves it out."""
+    return {
+        "Six rollouts, mixed rewards": {
+            "A": "0 0 1",
+            "B": "0.5 0.5",
+            "C": "0 1",
+            "D": "0 0 0",
+            "E": "-1",
+            "F": "0 0.5",
+            "G": "",
+            "H": "",
+        },
+        "All eight, one success": {
+            "A": "0 0 0",
+            "B": "0 0",
+            "C": "0 0",
+            "D": "0 0 1",
+            "E": "0",
+            "F": "0 0",
+            "G": "0",
+            "H": "0",
+        },
+        "All the same: no gradient": {
+            "A": "0 0 1",
+            "B": "0.5 0.5",
+            "C": "0 1",
+            "D": "0 0 1",
+            "E": "",
+            "F": "1 0",
+            "G": "1",
+            "H": "",
+        },
+    }
+
+
+@app.function(hide_code=True)
+def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] | None, str | None]:
+    """Rewards as typed, one number per turn, separated by spaces or commas.
+
+    Args:
+        text: What stands in the field. Empty leaves the rollout out of the group.
+        turns: Number of turns of the rollout.
+        name: What the sentence calls the rollout.
+
+    Returns:
+        The rewards and no sentence; or no rewards and a sentence that says what is wrong;
+        or neither when the field is empty.
+    """
+    words = text.replace(",", " ").split()
+    if not words:
+        return None, None
+    rewards: list[float] = []
+    for turn, word in enumerate(words):
+        try:
+            rewards.append(parse_reward(word))
+        except FieldError as error:
+            return None, f"Rollout {name}, turn {turn}: the reward {error}"
+        if abs(rewards[-1]) > MAX_REWARD:
+            return None, (
+                f"Rollout {name}, turn {turn}: keep rewards between "
+                f"-{MAX_REWARD:,.0f} and {MAX_REWARD:,.0f}, so that they stay readable."
+            )
+    if len(rewards) != turns:
+        return None, (
+            f"Rollout {name} has {count_of(turns, 'turn')} but "
+            f"{count_of(len(rewards), 'reward')}: give one number per turn."
+        )
+    return tuple(rewards), None
+
+
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
@@ -1369,6 +1728,241 @@ def alignment_table(
             ]
         )  # fmt: skip
     return pd.concat(frames, ignore_index=True)
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class GroupResult:
+    """What the cookbook makes of one group of rollouts.
+
+    Attributes:
+        letters, rollouts: The members, in order; the rewards are set in their transitions.
+        group: The `TrajectoryGroup`.
+        rewards: Total reward per member, from `get_total_rewards`.
+        advantages: One number per member, from `compute_advantages`.
+        data: All datums, from `assemble_training_data`.
+        member_of: For each datum, the index of its member (the metadata's `traj_idx`).
+        kept: Whether `remove_constant_reward_groups` would keep the group in a batch that
+            also holds a group with a gradient.
+    """
+
+    letters: tuple[str, ...]
+    rollouts: tuple[Rollout, ...]
+    group: TrajectoryGroup
+    rewards: tuple[float, ...]
+    advantages: tuple[float, ...]
+    data: tuple[tinker.Datum, ...]
+    member_of: tuple[int, ...]
+    kept: bool
+
+    @property
+    def mean(self) -> float:
+        """The group mean that `compute_advantages` subtracts."""
+        return sum(self.rewards) / len(self.rewards)
+
+
+@app.function(hide_code=True)
+def assemble_group(
+    members: Mapping[str, Rollout], rewards: Mapping[str, Sequence[float]]
+) -> GroupResult:
+    """Set the rewards, then call the cookbook: group, advantages, datums, filter.
+
+    Args:
+        members: Rollouts by letter.
+        rewards: One reward per turn for each letter that takes part.
+
+    Raises:
+        ValueError: No member takes part: a group without rollouts has no mean.
+    """
+    letters = tuple(letter for letter in members if letter in rewards)
+    if not letters:
+        raise ValueError("A group needs at least one rollout.")
+    rollouts = tuple(
+        replace(
+            members[letter],
+            trajectory=replace(
+                members[letter].trajectory,
+                transitions=[
+                    replace(transition, reward=reward)
+                    for transition, reward in zip(
+                        members[letter].trajectory.transitions, rewards[letter], strict=True
+                    )
+                ],
+            ),
+        )
+        for letter in letters
+    )
+    group = TrajectoryGroup(
+        trajectories_G=[rollout.trajectory for rollout in rollouts],
+        final_rewards_G=[0.0] * len(rollouts),
+        metrics_G=[{}] * len(rollouts),
+    )
+    advantages_P = compute_advantages([group])
+    data_D, metadata_D = assemble_training_data([group], advantages_P)
+    # A batch is never left empty, so the filter is asked in the company of a varied group.
+    varied = replace(group, trajectories_G=group.trajectories_G[:1] * 2, final_rewards_G=[0.0, 1.0])
+    kept = remove_constant_reward_groups([varied, group])
+    return GroupResult(
+        letters=letters,
+        rollouts=rollouts,
+        group=group,
+        rewards=tuple(group.get_total_rewards()),
+        advantages=tuple(advantages_P[0].tolist()),
+        data=tuple(data_D),
+        member_of=tuple(metadata["traj_idx"] for metadata in metadata_D),
+        kept=any(one is group for one in kept),
+    )
+
+
+@app.function(hide_code=True)
+def group_table(result: GroupResult) -> pd.DataFrame:
+    """One row per target of every datum of the group; a member without datums has one row.
+
+    Returns:
+        Columns lane (from 0, a lane per datum or per member without one), letter, member,
+        datum (within the member; -1 for none), position (of the target token in the datum's
+        sequence, from 1), target, part and turn of that token, mask, advantage (of the
+        datum), reward (total of the member), member_advantage.
+    """
+    frames: list[pd.DataFrame] = []
+    lane = 0
+    for member, (letter, rollout) in enumerate(zip(result.letters, result.rollouts, strict=True)):
+        mine = [
+            datum
+            for datum, owner in zip(result.data, result.member_of, strict=True)
+            if owner == member
+        ]
+        runs = datum_runs(rollout.trajectory, walk_turns(rollout.trajectory))
+        table = alignment_table(Built(tuple(mine)), runs, rollout.vocab)
+        for index in range(max(1, len(mine))):
+            rows = table[table["datum"] == index]
+            targets = pd.DataFrame(
+                {
+                    "lane": lane,
+                    "letter": letter,
+                    "member": rollout.name,
+                    "datum": index if mine else -1,
+                    "position": rows["position"].iloc[1:].to_numpy() if mine else [None],
+                    "target": rows["token"].iloc[1:].to_numpy() if mine else [None],
+                    "part": rows["part"].iloc[1:].to_numpy() if mine else [None],
+                    "turn": rows["turn"].iloc[1:].to_numpy() if mine else [None],
+                    "mask": rows["mask"].iloc[:-1].to_numpy() if mine else [None],
+                    "advantage": rows["advantage"].iloc[:-1].to_numpy() if mine else [None],
+                    "reward": result.rewards[member],
+                    "member_advantage": result.advantages[member],
+                }
+            )
+            frames.append(targets)
+            lane += 1
+    return pd.concat(frames, ignore_index=True)
+
+
+@app.function(hide_code=True)
+def group_summary(result: GroupResult) -> pd.DataFrame:
+    """One row per member: rewards, total, advantage, datums, and what reaches the loss.
+
+    Returns:
+        Columns rollout, what happened, turns, rewards, total, advantage, datums,
+        action tokens, mask 1, advantage not 0 (the last two count targets).
+    """
+    rows: list[dict[str, Any]] = []
+    for member, (letter, rollout) in enumerate(zip(result.letters, result.rollouts, strict=True)):
+        mine = [
+            datum
+            for datum, owner in zip(result.data, result.member_of, strict=True)
+            if owner == member
+        ]
+        transitions = rollout.trajectory.transitions
+        rows.append(
+            {
+                "rollout": letter,
+                "what happened": rollout.name,
+                "turns": len(transitions),
+                "rewards": " + ".join(f"{transition.reward:g}" for transition in transitions),
+                "total": result.rewards[member],
+                "advantage": signed(result.advantages[member]),
+                "datums": len(mine),
+                "action tokens": sum(len(transition.ac.tokens) for transition in transitions),
+                "mask 1": sum(int(sum(datum_tensor(datum, "mask"))) for datum in mine),
+                "advantage not 0": sum(
+                    value != 0 for datum in mine for value in datum_tensor(datum, "advantages")
+                ),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.class_definition(hide_code=True)
+class RecordingClient:
+    """Stands where a `tinker.TrainingClient` stands and only writes down what it is sent.
+
+    Attributes:
+        sent: Every datum that reached `forward_backward_async`.
+    """
+
+    def __init__(self) -> None:
+        self.sent: list[tinker.Datum] = []
+
+    async def forward_backward_async(self, data: Sequence[tinker.Datum], **_: Any) -> Any:
+        self.sent.extend(data)
+        outputs = [{"logprobs": datum.loss_fn_inputs["logprobs"]} for datum in data]
+        return RecordedResult(outputs)
+
+    async def optim_step_async(self, _: Any) -> Any:
+        return RecordedResult([])
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class RecordedResult:
+    """What `RecordingClient` answers: a future and its result in one."""
+
+    loss_fn_outputs: list[dict[str, tinker.TensorData]]
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    async def result_async(self) -> "RecordedResult":
+        return self
+
+
+@app.function(hide_code=True)
+def sent_to_loss(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
+    """The datums as the loss sees them: what the real `train_step` sends for training.
+
+    Nothing is trained and nothing leaves the machine: the client is a `RecordingClient`.
+    """
+    client: Any = RecordingClient()
+    finish(
+        train_step(
+            list(data_D), client, learning_rate=0.0, num_substeps=1, loss_fn="importance_sampling"
+        )
+    )
+    return client.sent
+
+
+@app.class_definition(hide_code=True)
+class RecordingSampler:
+    """Stands where the base model of a KL penalty stands; a little less sure of every token."""
+
+    async def compute_logprobs_async(self, prompt: tinker.ModelInput) -> list[float]:
+        return [-1.0 - 0.01 * position for position in range(prompt.length)]
+
+
+@app.function(hide_code=True)
+async def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
+    """Copies of the datums after the real `incorporate_kl_penalty`, with coefficient 0.1."""
+    copies = [
+        tinker.Datum(model_input=datum.model_input, loss_fn_inputs=dict(datum.loss_fn_inputs))
+        for datum in data_D
+    ]
+    base: Any = RecordingSampler()
+    await incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0)
+    return copies
+
+
+@app.function(hide_code=True)
+def nonzero_targets(data_D: Sequence[tinker.Datum], name: str) -> int:
+    """Targets of all datums whose `loss_fn_inputs[name]` is not 0."""
+    return sum(value != 0 for datum in data_D for value in datum_tensor(datum, name))
 
 
 @app.cell(hide_code=True)
@@ -2471,6 +3065,233 @@ def strip_chart(
     ).configure_view(stroke=None)
 
 
+@app.function(hide_code=True)
+def error_note(sentence: str) -> mo.Html:
+    """One sentence about a bad input, to stand beside its field; any text, escaped here."""
+    return mo.Html(f'<div class="seq-error" role="alert">{html.escape(sentence)}</div>')
+
+
+@app.function(hide_code=True)
+def facts_table(frame: pd.DataFrame) -> mo.Html:
+    """The rows of a figure as a plain HTML table: readable without Python and without hover."""
+    body = frame.to_html(index=False, border=0, escape=True, na_rep="", justify="left")
+    return mo.Html(f'<div style="overflow-x:auto">{body}</div>')
+
+
+@app.function(hide_code=True)
+def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
+    """Input fields side by side where there is room, each with its sentence beneath.
+
+    Args:
+        fields: Pairs of a marimo element and the sentence about its value, or None.
+    """
+    cells = "".join(
+        f"<div>{element}{'' if issue is None else error_note(issue)}</div>"
+        for element, issue in fields
+    )
+    return mo.Html(
+        '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));'
+        f'gap:0.75rem 1.25rem;align-items:end">{cells}</div>'
+    )
+
+
+@app.function(hide_code=True)
+def signed(value: float) -> str:
+    """A number with its sign, short enough for a cell: +0.67, 0; rounding noise is ≈0."""
+    if value == 0:
+        return "0"
+    if abs(value) < 5e-7:
+        return "≈0"
+    if abs(value) < 0.005:
+        digits = f"{value:+.0e}"
+    elif abs(value) >= 10_000:
+        digits = f"{value:+.1e}"
+    elif abs(value) >= 100:
+        digits = f"{value:+.0f}"
+    else:
+        digits = f"{value:+.2f}".rstrip("0").rstrip(".")
+    return digits.replace("-", "\u2212")
+
+
+@app.function(hide_code=True)
+def advantage_colours(value: float, extent: float) -> tuple[str, str]:
+    """Fill and ink of one advantage on the scale negative, zero, positive.
+
+    Args:
+        value: The advantage.
+        extent: The largest absolute advantage in the figure, at the ends of the scale.
+
+    Returns:
+        Two hex colours; the ink is the one of black and white that reads better.
+    """
+    zero = PALETTE["zero"]["fill"]
+    end = PALETTE["positive" if value > 0 else "negative"]["fill"]
+    share = 0.0 if extent <= 0 else min(1.0, abs(value) / extent)
+    # Small advantages start away from zero, so that their sign shows.
+    share = 0.0 if abs(value) < 5e-7 else 0.25 + 0.75 * share
+    parts = [
+        round(int(zero[i : i + 2], 16) * (1 - share) + int(end[i : i + 2], 16) * share)
+        for i in (1, 3, 5)
+    ]
+    linear = [
+        part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4
+        for part in parts
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    ink = "#000000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#FFFFFF"
+    return "#" + "".join(f"{part:02X}" for part in parts), ink
+
+
+@app.function(hide_code=True)
+def group_chart(table: pd.DataFrame) -> alt.HConcatChart:
+    """Rewards around the group mean, and every target token with its advantage.
+
+    Left, one bar per member from the group mean to its total reward: its length is the
+    advantage. Right, one lane per datum: each cell is a target token. A frame means mask 1.
+
+    Args:
+        table: From `group_table`.
+    """
+    members = table.drop_duplicates("letter").copy()
+    mean = float(members["reward"].mean())
+    lanes = table.drop_duplicates("lane")
+    lanes_of = Counter(lanes["letter"])
+    lane_names = [
+        f"{letter}, datum {datum}" if lanes_of[letter] > 1 else str(letter)
+        for letter, datum in zip(lanes["letter"], lanes["datum"], strict=True)
+    ]
+    names = dict(zip(lanes["lane"], lane_names, strict=True))
+    extent = float(members["member_advantage"].abs().max())
+    step, size, grey = 30, 36, "#7A828C"
+    y = alt.Y("name:N", sort=None, title=None, scale=alt.Scale(domain=lane_names, padding=0.12))
+
+    members["name"] = members["lane"].map(names)
+    members["mean"] = mean
+    members["fill"] = [advantage_colours(v, extent)[0] for v in members["member_advantage"]]
+    members["label"] = [signed(v) for v in members["member_advantage"]]
+    spread = max(extent, 1e-9)
+    low = min(float(members["reward"].min()), mean - spread) - 0.6 * spread
+    high = max(float(members["reward"].max()), mean + spread) + 0.6 * spread
+    x = alt.X(
+        "reward:Q",
+        title="total reward (bar: from the group mean)",
+        scale=alt.Scale(domain=[low, high], nice=False, zero=False),
+        axis=alt.Axis(grid=False, tickCount=4, orient="bottom"),
+    )
+    base = alt.Chart(
+        csv_data(members[["name", "reward", "mean", "fill", "label"]], ["reward", "mean"])
+    )
+    fill = alt.Fill("fill:N", scale=None)
+    bars = base.mark_bar(height=12).encode(x=x, x2="mean:Q", y=y, fill=fill)
+    dots = base.mark_point(size=70, opacity=1, stroke=grey, strokeWidth=1.5).encode(
+        x=x, y=y, fill=fill
+    )
+    outside = members["reward"] >= mean
+    sides: list[tuple[Any, Literal["left", "right"], int]] = [
+        (outside, "left", 9),
+        (~outside, "right", -9),
+    ]
+    marks = [
+        alt.Chart(csv_data(members.loc[side, ["name", "reward", "label"]], ["reward"]))
+        .mark_text(**THEMED_TEXT, align=align, dx=dx, fontSize=12)
+        .encode(x=x, y=y, text="label:N")
+        for side, align, dx in sides
+    ]
+    frame = pd.DataFrame({"reward": [mean], "label": [f"group mean {mean:.3g}"]})
+    centre = alt.Chart(csv_data(frame, ["reward"]))
+    rule = centre.mark_rule(color=grey, strokeDash=[4, 3]).encode(x=x)
+    head = centre.mark_text(**THEMED_TEXT, baseline="bottom", dy=-4, fontSize=12).encode(
+        x=x, y=alt.value(0), text="label:N"
+    )
+    left = alt.layer(rule, bars, dots, head, *marks).properties(width=230, height=alt.Step(step))
+
+    cells = table.dropna(subset=["position"]).astype(
+        {"position": int, "target": int, "turn": int, "mask": int}
+    )
+    cells["name"] = cells["lane"].map(names)
+    trained = cells["mask"] > 0
+    masked = ~trained & (cells["part"] == "A")
+    pale = (PALETTE["masked"]["fill"], PALETTE["masked"]["ink"])
+    colours = [
+        pale if hidden else advantage_colours(value, extent)
+        for value, hidden in zip(cells["advantage"], masked, strict=True)
+    ]
+    cells["fill"] = [fill for fill, _ in colours]
+    cells["ink"] = [ink for _, ink in colours]
+    cells["label"] = [
+        signed(value) if mask else ("A 0" if part == "A" else "O")
+        for value, mask, part in zip(cells["advantage"], trained, cells["part"], strict=True)
+    ]
+    last = int(cells["position"].max()) if len(cells) else 1
+    scale = alt.Scale(domain=[0.5, last + 0.5], nice=False, zero=False)
+    axis = alt.Axis(
+        values=list(range(1, last + 1)), format="d", ticks=False, domain=False, grid=False
+    )
+    title = "target token, by its position in the datum's sequence"
+    right_y = alt.Y(
+        "name:N", sort=None, title=None, axis=None, scale=alt.Scale(domain=lane_names, padding=0.12)
+    )
+    columns = [
+        "name", "position", "target", "turn", "part", "mask", "advantage", "fill", "ink", "label",
+    ]  # fmt: skip
+    strips = alt.Chart(
+        csv_data(cells[columns], ["position", "turn", "mask", "advantage"])
+    ).transform_calculate(start="datum.position - 0.46", end="datum.position + 0.46")
+    tooltip = [
+        alt.Tooltip("name:N", title="rollout"),
+        alt.Tooltip("target:N", title="target token"),
+        alt.Tooltip("turn:Q", title="turn"),
+        alt.Tooltip("part:N", title="part"),
+        alt.Tooltip("mask:Q", title="mask"),
+        alt.Tooltip("advantage:Q", title="advantage", format="+.4f"),
+    ]
+    boxes = strips.mark_rect(cornerRadius=3, strokeWidth=1.5).encode(
+        x=alt.X("start:Q", title=title, scale=scale, axis=axis),
+        x2="end:Q",
+        y=right_y,
+        fill=alt.Fill("fill:N", scale=None),
+        stroke=alt.condition("datum.mask == 1", alt.value(grey), alt.value("transparent")),
+        tooltip=tooltip,
+    )
+    words = strips.mark_text(fontSize=11).encode(
+        x=alt.X("position:Q", title=title, scale=scale, axis=axis),
+        y=right_y,
+        text="label:N",
+        color=alt.Color("ink:N", scale=None),
+        tooltip=tooltip,
+    )
+    empty = lanes[lanes["position"].isna()].copy()
+    empty["name"] = empty["lane"].map(names)
+    empty["label"] = "no datum: nothing to train, but its reward is in the mean"
+    notes = (
+        alt.Chart(csv_data(empty[["name", "label"]], []))
+        .mark_text(**THEMED_TEXT, align="left", fontSize=12)
+        .encode(x=alt.value(4), y=right_y, text="label:N")
+    )
+    right = alt.layer(boxes, words, notes).properties(
+        width=max(size * last, 340), height=alt.Step(step)
+    )
+    above = int((members["member_advantage"] > 5e-7).sum())
+    below = int((members["member_advantage"] < -5e-7).sum())
+    finding = (
+        f"{above} above the mean, {below} below: what the tokens get is the distance"
+        if above or below
+        else "Every reward equals the mean: every advantage is 0, no gradient"
+    )
+    description = f"Group of {len(members)} rollouts, mean reward {mean:.3g}. " + " ".join(
+        f"{letter}: reward {reward:g}, advantage {signed(advantage)}."
+        for letter, reward, advantage in zip(
+            members["letter"], members["reward"], members["member_advantage"], strict=True
+        )
+    )
+    chart = alt.hconcat(left, right, spacing=16).resolve_scale(y="independent", x="independent")
+    return chart.properties(
+        background="transparent",
+        title=alt.TitleParams(finding, anchor="start", fontSize=13),
+        description=description,
+    ).configure_view(stroke=None)
+
+
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
@@ -3004,6 +3825,80 @@ def _():
     Verdicts to text and JSON; the command line.
     """)
     return
+
+
+@app.function(hide_code=True)
+def group_text(result: GroupResult) -> str:
+    """What the group figure shows, in sentences; markdown, every number from `result`."""
+    summary = group_summary(result)
+    members, datums = len(result.letters), len(result.data)
+    sentences = [
+        f"{count_of(members, 'rollout')} {'has' if members == 1 else 'have'} a mean reward of "
+        f"{result.mean:.3g} and give {count_of(datums, 'datum')}."
+    ]
+    split = summary[summary["datums"] > 1].sort_values("datums", ascending=False)
+    for most in split.to_dict("records")[:1]:
+        sentences.append(
+            f"Rollout {most['rollout']} became {most['datums']} datums; the same number, "
+            f"{most['advantage']}, stands on all {most['mask 1']} of its trained tokens."
+        )
+    for row in summary[summary["datums"] == 0].to_dict("records"):
+        others = [
+            reward
+            for letter, reward in zip(result.letters, result.rewards, strict=True)
+            if letter != row["rollout"]
+        ]
+        if others:
+            sentences.append(
+                f"Rollout {row['rollout']} has no token to train, yet its reward counts: without "
+                f"it the mean would be {sum(others) / len(others):.3g}."
+            )
+    masked = summary[summary["mask 1"] < summary["action tokens"]]
+    for row in masked[masked["datums"] > 0].to_dict("records"):
+        lost = row["action tokens"] - row["mask 1"]
+        sentences.append(
+            f"In rollout {row['rollout']}, {count_of(lost, 'action token')} of a turn that did "
+            f"not parse {'is' if lost == 1 else 'are'} masked: mask 0, advantage 0."
+        )
+    if not result.kept:
+        sentences.append(
+            "**All rewards are equal, so there is no gradient:** "
+            "`remove_constant_reward_groups` drops this group from a batch."
+        )
+    return " ".join(sentences)
+
+
+@app.function(hide_code=True)
+def mask_lines() -> str:
+    """The lines of the installed `rl/train.py` that take `mask` out, with their numbers."""
+    module = inspect.getmodule(inspect.unwrap(train_step))
+    lines = inspect.getsource(module).splitlines() if module else []
+    return "\n".join(
+        f"{number:>4}  {line}"
+        for number, line in enumerate(lines, start=1)
+        if "_remove_mask" in line or '"mask"' in line
+    )
+
+
+@app.function(hide_code=True)
+def loss_fields(data_D: Sequence[tinker.Datum]) -> pd.DataFrame:
+    """Which fields of the datums `train_step` lets through to the loss.
+
+    Returns:
+        Columns field of `loss_fn_inputs`, in the datum, reaches forward_backward.
+    """
+    sent = sent_to_loss(data_D)
+    names = sorted({name for datum in data_D for name in datum.loss_fn_inputs})
+    return pd.DataFrame(
+        {
+            "field of loss_fn_inputs": names,
+            "in the datum": ["yes"] * len(names),
+            "reaches forward_backward": [
+                "yes" if all(name in datum.loss_fn_inputs for datum in sent) else "no, removed"
+                for name in names
+            ],
+        }
+    )
 
 
 if __name__ == "__main__":
