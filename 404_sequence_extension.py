@@ -41,6 +41,7 @@ with app.setup(hide_code=True):
     import json
     import logging
     import math
+    import random
     import re
     import sys
     import textwrap
@@ -49,6 +50,7 @@ with app.setup(hide_code=True):
     from array import array
     from collections import Counter
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
     from dataclasses import dataclass, field, replace
     from itertools import pairwise
     from pathlib import Path
@@ -63,19 +65,28 @@ with app.setup(hide_code=True):
     from rapidfuzz.distance import LCSseq
     from tinker_cookbook import renderers
     from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+    from tinker_cookbook.renderers import Message, get_text_content
     from tinker_cookbook.rl.data_processing import (
         assemble_training_data,
         compute_advantages,
         remove_constant_reward_groups,
         trajectory_to_data,
     )
+    from tinker_cookbook.rl.message_env import (
+        EnvFromMessageEnv,
+        MessageEnv,
+        MessageStepResult,
+    )
     from tinker_cookbook.rl.metrics import incorporate_kl_penalty
+    from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
     from tinker_cookbook.rl.rollouts import do_single_rollout
     from tinker_cookbook.rl.train import train_step
     from tinker_cookbook.rl.types import (
         PARSE_ERROR_MASKED_METRIC_KEY,
+        STOP_METRIC_PREFIX,
         Env,
         InitialObservationOverflow,
+        StopReason,
         Trajectory,
         TrajectoryGroup,
         Transition,
@@ -3815,6 +3826,511 @@ def conversation_rollout(
         vocab=token_texts(renderer.tokenizer, sorted(seen)),
     )
     return ConversationRollout(rollout, tuple(turns), notes=tuple(dict.fromkeys(notes)))
+@app.function(hide_code=True)
+def policy_names() -> dict[str, str]:
+    """Every behaviour of `ScriptedPolicy` with one line about it.
+
+    The one-off faults befall the second question, so that the turn before shows what they
+    leave alone and the turn after what they spoil.
+    """
+    return {
+        "plain": "answers at once, without reasoning",
+        "reasoning": "reasons first, in the form its renderer uses, then answers",
+        "empty_reasoning": "leaves its reasoning empty, in the form its renderer uses",
+        "respelled": "same text, other tokens: the answer is spelled out letter by letter",
+        "no_space": "leaves out the space with which its renderer begins an answer",
+        "whitespace": "puts a space before and a newline after the answer",
+        "other_end": "ends with the other end token, where its family has two",
+        "wrong": "gets every second sum wrong",
+        "no_end": "second answer comes without its end token, as from an engine that cuts it off",
+        "cut": "rambles on at the second question until the token limit cuts it",
+        "broken_call": "second answer is a tool call that is not valid JSON",
+    }
+
+
+@app.function(hide_code=True)
+def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = False) -> list[int]:
+    """Action tokens of an answer, as the renderer itself would continue its own prompt.
+
+    The answer is rendered as the last message of a conversation and the generation prompt is
+    taken off. Three families write the two differently, so: where the tokens differ, the
+    texts are compared; where those differ too, but the prompt has opened a reasoning block,
+    the answer closes it; where a renderer refuses reasoning or drops it, the block is written
+    by hand, as a model would that reasons although it was told not to.
+
+    Args:
+        renderer: Any renderer of the cookbook.
+        text: The visible answer.
+        reasoning: Put before it in the renderer's own form; "" for none.
+        block: Keep the empty reasoning block that some renderers write around an answer
+            without reasoning. A block that the prompt has opened is closed either way.
+    """
+    question: list[Any] = [{"role": "user", "content": "?"}]
+    prompt: list[int] = renderer.build_generation_prompt(question).to_ints()
+    tokenizer = renderer.tokenizer
+    before = str(tokenizer.decode(prompt))
+    written = f"<think>\n{reasoning}\n</think>\n\n"
+    contents: list[Any] = [text]
+    if reasoning:
+        parts = [{"type": "thinking", "thinking": reasoning}, {"type": "text", "text": text}]
+        contents = [parts, written + text]
+    for content in contents:
+        answer = {"role": "assistant", "content": content}
+        try:
+            example, _ = renderer.build_supervised_example([*question, answer])
+            full: list[int] = example.to_ints()
+        except Exception:  # this renderer does not write such a message: next form
+            continue
+        after = str(tokenizer.decode(full))
+        opened = re.search(r"<think>\s*$", before)
+        if full[: len(prompt)] == prompt:
+            tokens = full[len(prompt) :]
+        elif after.startswith(before):
+            tokens = tokenizer.encode(after[len(before) :], add_special_tokens=False)
+        elif opened and after.startswith(before[: opened.start()] + "<think>"):
+            rest = after[opened.start() + len("<think>") :]
+            tokens = tokenizer.encode(rest, add_special_tokens=False)
+        else:
+            continue
+        said = str(tokenizer.decode(tokens))
+        if reasoning and reasoning not in said:
+            continue
+        empty = re.match(r"<think>\s*</think>\s*", said)
+        if empty and not block:
+            tokens = tokenizer.encode(said[empty.end() :], add_special_tokens=False)
+        return list(tokens)
+    if reasoning:
+        by_hand = tokenizer.encode(written, add_special_tokens=False)
+        return [*by_hand, *render_answer(renderer, text, block=False)]
+    stops = renderer.get_stop_sequences()
+    end = [stops[0]] if isinstance(stops[0], int) else tokenizer.encode(stops[0])
+    return [*tokenizer.encode(text, add_special_tokens=False), *end]
+
+
+@app.function(hide_code=True)
+def respell(tokenizer: Any, tokens: Sequence[int], text: str) -> list[int]:
+    """The same text in other tokens: those of `text` are spelled out character by character.
+
+    A model may sample any split of a text into tokens; an encoder always gives the same one.
+    Tokens outside the last occurrence of `text`, and characters that are not one token of
+    their own, stay as they are.
+    """
+    pieces = [str(tokenizer.decode([token])) for token in tokens]
+    start = "".join(pieces).rfind(text)
+    spelled: list[int] = []
+    cursor = 0
+    for token, piece in zip(tokens, pieces, strict=True):
+        inside = start >= 0 and start - 1 <= cursor and cursor + len(piece) <= start + len(text)
+        letters = [tokenizer.encode(char, add_special_tokens=False) for char in piece]
+        if inside and all(len(letter) == 1 for letter in letters):
+            spelled.extend(letter[0] for letter in letters)
+        else:
+            spelled.append(token)
+        cursor += len(piece)
+    return spelled
+
+
+@app.function(hide_code=True)
+def other_end(renderer: Any, tokens: Sequence[int]) -> list[int]:
+    """The same answer with the family's other end token; unchanged where there is only one.
+
+    Families with several stop tokens: the first that is not the usual one. A family that stops
+    on a string may also end with the vocabulary's end of text.
+    """
+    stops = renderer.get_stop_sequences()
+    if isinstance(stops[0], int):
+        others = [stop for stop in stops if stop != tokens[-1]]
+        return [*tokens[:-1], others[0]] if tokens[-1] in stops and others else list(tokens)
+    end = getattr(renderer.tokenizer, "eos_token_id", None)
+    said = str(renderer.tokenizer.decode(list(tokens)))
+    if end is None or not said.endswith(stops[0]):
+        return list(tokens)
+    body = said.removesuffix(stops[0])
+    return [*renderer.tokenizer.encode(body, add_special_tokens=False), end]
+
+
+@app.class_definition(hide_code=True)
+@dataclass
+class ScriptedPolicy(TokenCompleter):
+    """A pupil in place of a model: reads the last sum in its prompt and answers as told.
+
+    Deterministic: the same prompt, behaviour and seed give the same tokens and logprobs.
+
+    Attributes:
+        renderer: Speaks this renderer's language, and reads prompts with its tokenizer.
+        behaviour: A name of `policy_names`.
+        max_tokens: Limit of one answer, as `TinkerTokenCompleter` has one; an answer beyond it
+            is cut and says so with `stop_reason="length"`.
+        seed: Draws the logprobs.
+    """
+
+    renderer: Any
+    behaviour: str = "plain"
+    max_tokens: int = 64
+    seed: int = 0
+
+    async def __call__(
+        self, model_input: tinker.ModelInput, stop: Any, *, max_tokens: int | None = None
+    ) -> TokensWithLogprobs:
+        """One answer, at most as long as the smaller of the two limits."""
+        limit = self.max_tokens if max_tokens is None else min(self.max_tokens, max_tokens)
+        read = [token for token in model_input_to_elements(model_input) if isinstance(token, int)]
+        prompt = str(self.renderer.tokenizer.decode(read))
+        answer = self.answer(prompt, limit)
+        tokens = answer[:limit]
+        draw = random.Random(f"{self.seed} {self.behaviour} {prompt}")
+        return TokensWithLogprobs(
+            tokens=tokens,
+            maybe_logprobs=[-round(0.01 + draw.expovariate(3.0), 4) for _ in tokens],
+            stop_reason="length" if len(answer) > limit else "stop",
+        )
+
+    def answer(self, prompt: str, limit: int) -> list[int]:
+        """The whole answer to the last sum in the prompt, not yet cut."""
+        sums = re.findall(r"What is (\d+) \+ (\d+)\?", prompt)
+        left, right = (int(term) for term in sums[-1]) if sums else (0, 0)
+        second = len(sums) == 2
+        total = left + right
+        if self.behaviour == "wrong" and len(sums) % 2 == 0:
+            total += 1
+        text = f"It is {total}." if sums else "Which sum?"
+        if self.behaviour == "reasoning":
+            return render_answer(self.renderer, text, f"{left} and {right} make {total}.")
+        if self.behaviour == "broken_call" and second:
+            text = '<tool_call>\n{"name": "add", "arguments": {"a": \n</tool_call>'
+        if self.behaviour == "cut" and second:
+            text = "Let me count: " + ", ".join(map(str, range(limit + 1)))
+        tokens = render_answer(self.renderer, text, block=self.behaviour == "empty_reasoning")
+        if self.behaviour == "respelled":
+            return respell(self.renderer.tokenizer, tokens, text)
+        if self.behaviour == "other_end":
+            return other_end(self.renderer, tokens)
+        if self.behaviour == "no_end" and second:
+            return self.without_end(tokens)
+        said = str(self.renderer.tokenizer.decode(tokens))
+        if self.behaviour == "whitespace":
+            said = f" {text}\n".join(said.rsplit(text, 1))
+        elif self.behaviour == "no_space":
+            said = said.removeprefix(" ")
+        else:
+            return tokens
+        return list(self.renderer.tokenizer.encode(said, add_special_tokens=False))
+
+    def without_end(self, tokens: list[int]) -> list[int]:
+        """The answer up to its stop token or stop string."""
+        stops = self.renderer.get_stop_sequences()
+        if isinstance(stops[0], int):
+            return [token for token in tokens if token not in stops]
+        said = str(self.renderer.tokenizer.decode(tokens)).removesuffix(stops[0])
+        return list(self.renderer.tokenizer.encode(said, add_special_tokens=False))
+
+
+@app.class_definition(hide_code=True)
+class TutorEnv(MessageEnv):
+    """A tutor that asks small sums: one question a turn, one point for each right answer.
+
+    It sees messages only. `EnvFromMessageEnv` makes an environment of tokens out of it: it
+    renders the whole conversation anew each turn, parses the answer, and ends the episode
+    when the budget is spent or an answer does not parse. It does not check whether a prompt
+    continues the one before. That is found out later, by `trajectory_to_data`.
+    """
+
+    def __init__(self, seed: int = 0, questions: int = 3):
+        draw = random.Random(seed)
+        self.sums = [(draw.randint(2, 9), draw.randint(2, 9)) for _ in range(questions)]
+        self.answered = 0
+        self.messages: list[Message] = []  # the whole conversation so far
+        self.parse_errors: ParseErrorPolicy | None = None
+        self.errors_in_a_row = 0
+
+    def question(self) -> str:
+        left, right = self.sums[self.answered]
+        return f"What is {left} + {right}?"
+
+    def say(self, text: str) -> list[Message]:
+        """Add the tutor's next message and return a copy of the conversation."""
+        self.messages.append({"role": "user", "content": text})
+        return list(self.messages)
+
+    async def initial_observation(self) -> list[Message]:
+        return self.say(self.question())
+
+    async def step(self, message: Message) -> MessageStepResult:
+        """Grade one answer and ask the next question."""
+        self.messages.append(message)
+        if message.get("unparsed_tool_calls") and self.parse_errors is not None:
+            return self.ask_again(message, self.parse_errors)
+        self.errors_in_a_row = 0
+        left, right = self.sums[self.answered]
+        numbers = re.findall(r"\d+", get_text_content(message))  # reasoning is not graded
+        correct = numbers[-1:] == [str(left + right)]
+        feedback = "Right." if correct else f"No, {left} + {right} = {left + right}."
+        self.answered += 1
+        done = self.answered == len(self.sums)
+        metrics = {"correct": float(correct)}
+        if done:
+            metrics[f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}"] = 1.0
+        return MessageStepResult(
+            reward=float(correct),
+            episode_done=done,
+            next_messages=self.say(f"{feedback} {'Well done.' if done else self.question()}"),
+            metrics=metrics,
+        )
+
+    async def observe_truncated_response(self, message: Message) -> list[Message]:
+        """An answer cut by the token limit (only with terminate_on_length=False)."""
+        self.messages.append(message)
+        return self.say(f"That was too long. {self.question()}")
+
+    def set_parse_error_policy(self, policy: ParseErrorPolicy) -> None:
+        """`EnvFromMessageEnv` hands its policy on, for tool calls that do not parse."""
+        self.parse_errors = policy
+
+    def ask_again(self, message: Message, policy: ParseErrorPolicy) -> MessageStepResult:
+        """A tool call that does not parse: correct the pupil, or give up."""
+        self.errors_in_a_row += 1
+        give_up = self.errors_in_a_row > policy.max_consecutive
+        details = "; ".join(call.error for call in message["unparsed_tool_calls"])
+        metrics = {"parse_error": 1.0}
+        if policy.mask_error_turns:
+            metrics[PARSE_ERROR_MASKED_METRIC_KEY] = 1.0
+        if give_up:
+            metrics[f"{STOP_METRIC_PREFIX}{StopReason.PARSE_ERROR}"] = 1.0
+        correction = policy.retry_message_template.format(details=details)
+        return MessageStepResult(
+            reward=policy.terminal_reward if give_up else -policy.penalty_per_error,
+            episode_done=give_up,
+            next_messages=self.say(f"{correction}\n{self.question()}"),
+            metrics=metrics,
+        )
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """One episode of `TutorEnv`: everything that decides it.
+
+    Attributes:
+        renderer: A name of `renderer_names`.
+        policy: A name of `policy_names`.
+        turns: Questions the tutor asks.
+        seed: Draws the sums and the logprobs.
+        max_trajectory_tokens: Budget of conversation plus one answer; None for no budget.
+        max_generation_tokens: Limit of one answer, also reserved in the budget.
+        terminate_on_length: An answer cut by its limit ends the episode.
+        terminate_on_parse_error: An answer that does not parse ends the episode.
+        parse_error_policy: Takes the place of the rule above where given.
+        failed_parse_reward, context_overflow_reward: What such a turn is given.
+    """
+
+    renderer: str = "qwen3"
+    policy: str = "reasoning"
+    turns: int = 3
+    seed: int = 0
+    max_trajectory_tokens: int | None = None
+    max_generation_tokens: int = 64
+    terminate_on_length: bool = True
+    terminate_on_parse_error: bool = True
+    parse_error_policy: ParseErrorPolicy | None = None
+    failed_parse_reward: float = -1.0
+    context_overflow_reward: float = -0.1
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Line:
+    """One bubble of a transcript.
+
+    Attributes:
+        turn: Turn it belongs to; the tutor's last word belongs to the last turn.
+        role: "tutor" or "pupil".
+        text: What the tutor said, or what was sampled, markers and all.
+    """
+
+    turn: int
+    role: Literal["tutor", "pupil"]
+    text: str
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Episode:
+    """An episode that has run. Every number is read from its trajectory.
+
+    Attributes:
+        spec: What was asked for.
+        rollout: The real trajectory with the text of its tokens.
+        messages: The conversation at the end, as the message environment holds it.
+        lines: The transcript: what each turn added, and what was sampled.
+        renderer: The renderer that was used.
+    """
+
+    spec: EpisodeSpec
+    rollout: Rollout
+    messages: tuple[Any, ...]
+    lines: tuple[Line, ...]
+    renderer: Any
+
+    @property
+    def rewards(self) -> list[float]:
+        """Reward of each turn."""
+        return [transition.reward for transition in self.rollout.trajectory.transitions]
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        """Metrics of each turn."""
+        return [dict(transition.metrics) for transition in self.rollout.trajectory.transitions]
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        """Logs of each turn."""
+        return [dict(transition.logs) for transition in self.rollout.trajectory.transitions]
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the episode ended, as the trajectory says."""
+        reason = self.rollout.trajectory.stop_reason
+        return None if reason is None else str(reason)
+
+
+@app.function(hide_code=True)
+async def play(
+    spec: EpisodeSpec, renderer: Any, policy: TokenCompleter, tutor: MessageEnv
+) -> Trajectory:
+    """One rollout through the cookbook's own adapter and loop."""
+    env = EnvFromMessageEnv(
+        renderer,
+        tutor,
+        failed_parse_reward=spec.failed_parse_reward,
+        terminate_on_parse_error=spec.terminate_on_parse_error,
+        max_trajectory_tokens=spec.max_trajectory_tokens,
+        max_generation_tokens=spec.max_generation_tokens,
+        context_overflow_reward=spec.context_overflow_reward,
+        terminate_on_length=spec.terminate_on_length,
+        # A pupil that never gives a readable answer must not keep the page busy for ever.
+        rollout_limits=RolloutLimits(max_turns=4 * spec.turns + 4),
+    )
+    if spec.parse_error_policy is not None:
+        env.set_parse_error_policy(spec.parse_error_policy)  # also tells the tutor
+    return await do_single_rollout(policy, env)
+
+
+@app.function(hide_code=True)
+async def play_episode(
+    spec: EpisodeSpec,
+    renderer: Any,
+    policy: TokenCompleter | None = None,
+    tutor: MessageEnv | None = None,
+) -> Episode:
+    """Play one episode and keep its transcript.
+
+    Args:
+        spec: What to play.
+        renderer: The renderer named in it, built.
+        policy: Any other pupil, for instance a real model; None for the scripted one.
+        tutor: Any other `MessageEnv` with a list `messages`; None for `TutorEnv`.
+    """
+    pupil = policy or ScriptedPolicy(
+        renderer, spec.policy, max_tokens=spec.max_generation_tokens, seed=spec.seed
+    )
+    env: Any = tutor or TutorEnv(spec.seed, spec.turns)
+    heard: list[int] = []
+
+    class Listener(TokenCompleter):
+        """Passes every call on and notes how long the conversation was."""
+
+        async def __call__(self, *args: Any, **kwargs: Any) -> TokensWithLogprobs:
+            heard.append(len(env.messages))
+            return await pupil(*args, **kwargs)
+
+    trajectory = await play(spec, renderer, Listener(), env)
+    messages: list[Any] = list(env.messages)
+    lines: list[Line] = []
+    told = 0
+    for turn, transition in enumerate(trajectory.transitions):
+        until = heard[turn] if turn < len(heard) else len(messages)
+        for message in messages[told:until]:
+            if message["role"] != "assistant":
+                lines.append(Line(turn, "tutor", str(message["content"])))
+        told = until
+        if turn < len(heard):
+            sampled = str(renderer.tokenizer.decode(list(transition.ac.tokens)))
+            lines.append(Line(turn, "pupil", sampled))
+    last = max(len(trajectory.transitions) - 1, 0)
+    for message in messages[told:]:
+        if message["role"] != "assistant":
+            lines.append(Line(last, "tutor", str(message["content"])))
+    seen: list[int] = []
+    for transition in trajectory.transitions:
+        elements = model_input_to_elements(transition.ob)
+        seen.extend(element for element in elements if isinstance(element, int))
+        seen.extend(transition.ac.tokens)
+    return Episode(
+        spec=spec,
+        rollout=Rollout(
+            f"{spec.renderer}, {spec.policy}", trajectory, token_texts(renderer.tokenizer, seen)
+        ),
+        messages=tuple(messages),
+        lines=tuple(lines),
+        renderer=renderer,
+    )
+
+
+@app.function(hide_code=True)
+def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end, also where an event loop is running already, as in marimo."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+@app.function(hide_code=True)
+def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> list[Episode | str]:
+    """Play many scripted episodes on one event loop.
+
+    Args:
+        specs: What to play.
+        tokenizer: Vocabulary for the renderers; None for the offline one.
+
+    Returns:
+        For each spec its episode, or the reason it has none in one sentence.
+    """
+    vocabulary = offline_tokenizer() if tokenizer is None else tokenizer
+    names = dict.fromkeys(spec.renderer for spec in specs)
+    renderer_of = {name: build_renderer(name, vocabulary) for name in names}
+
+    async def play_all() -> list[Episode | str]:
+        played: list[Episode | str] = []
+        for spec in specs:
+            renderer, reason = renderer_of[spec.renderer]
+            if renderer is None:
+                played.append(reason)
+                continue
+            try:
+                played.append(await play_episode(spec, renderer))
+            except Exception as error:  # one renderer must not take the others down
+                detail = " ".join(str(error).split()) or type(error).__name__
+                played.append(f"{spec.renderer} cannot play {spec.policy}: {detail[:200]}")
+        return played
+
+    result: list[Episode | str] = wait_for(play_all())
+    return result
+
+
+@app.function(hide_code=True)
+def run_episode(spec: EpisodeSpec, tokenizer: Any | None = None) -> Episode:
+    """Play one scripted episode.
+
+    Raises:
+        ValueError: The renderer cannot be built or cannot play; the message says why.
+    """
+    episode = run_episodes([spec], tokenizer)[0]
+    if isinstance(episode, str):
+        raise ValueError(episode)
+    return episode
 
 
 @app.cell(hide_code=True)
