@@ -50,7 +50,7 @@ with app.setup(hide_code=True):
     from array import array
     from collections import Counter
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
     from dataclasses import dataclass, field, replace
     from itertools import pairwise
     from pathlib import Path
@@ -3962,12 +3962,14 @@ class ScriptedPolicy(TokenCompleter):
         max_tokens: Limit of one answer, as `TinkerTokenCompleter` has one; an answer beyond it
             is cut and says so with `stop_reason="length"`.
         seed: Draws the logprobs.
+        memo: Answers rendered so far; policies of one renderer may share one.
     """
 
     renderer: Any
     behaviour: str = "plain"
     max_tokens: int = 64
     seed: int = 0
+    memo: dict[tuple[str, str, bool], list[int]] = field(default_factory=dict, repr=False)
 
     async def __call__(
         self, model_input: tinker.ModelInput, stop: Any, *, max_tokens: int | None = None
@@ -3995,12 +3997,12 @@ class ScriptedPolicy(TokenCompleter):
             total += 1
         text = f"It is {total}." if sums else "Which sum?"
         if self.behaviour == "reasoning":
-            return render_answer(self.renderer, text, f"{left} and {right} make {total}.")
+            return self.render(text, f"{left} and {right} make {total}.")
         if self.behaviour == "broken_call" and second:
             text = '<tool_call>\n{"name": "add", "arguments": {"a": \n</tool_call>'
         if self.behaviour == "cut" and second:
             text = "Let me count: " + ", ".join(map(str, range(limit + 1)))
-        tokens = render_answer(self.renderer, text, block=self.behaviour == "empty_reasoning")
+        tokens = self.render(text, block=self.behaviour == "empty_reasoning")
         if self.behaviour == "respelled":
             return respell(self.renderer.tokenizer, tokens, text)
         if self.behaviour == "other_end":
@@ -4015,6 +4017,13 @@ class ScriptedPolicy(TokenCompleter):
         else:
             return tokens
         return list(self.renderer.tokenizer.encode(said, add_special_tokens=False))
+
+    def render(self, text: str, reasoning: str = "", block: bool = False) -> list[int]:
+        """`render_answer`, each answer once."""
+        key = (text, reasoning, block)
+        if key not in self.memo:
+            self.memo[key] = render_answer(self.renderer, text, reasoning, block)
+        return list(self.memo[key])
 
     def without_end(self, tokens: list[int]) -> list[int]:
         """The answer up to its stop token or stop string."""
@@ -4276,15 +4285,37 @@ async def play_episode(
     )
 
 
+@app.class_definition(hide_code=True)
+class InlineExecutor(ThreadPoolExecutor):
+    """Does the work at once, in the caller's thread.
+
+    `EnvFromMessageEnv` renders in a thread so as not to hold up other rollouts of its loop.
+    Here one rollout is alone on its loop, and handing over costs more than the rendering.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # handed to whoever waits for the result
+            future.set_exception(error)
+        return future
+
+
 @app.function(hide_code=True)
 def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end, also where an event loop is running already, as in marimo."""
+
+    async def alone() -> Any:
+        asyncio.get_running_loop().set_default_executor(InlineExecutor(1))
+        return await coroutine
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        return asyncio.run(alone())
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+        return pool.submit(asyncio.run, alone()).result()
 
 
 @app.function(hide_code=True)
@@ -4301,6 +4332,7 @@ def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> 
     vocabulary = offline_tokenizer() if tokenizer is None else tokenizer
     names = dict.fromkeys(spec.renderer for spec in specs)
     renderer_of = {name: build_renderer(name, vocabulary) for name in names}
+    memo_of: dict[str, dict[tuple[str, str, bool], list[int]]] = {name: {} for name in names}
 
     async def play_all() -> list[Episode | str]:
         played: list[Episode | str] = []
@@ -4309,8 +4341,15 @@ def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> 
             if renderer is None:
                 played.append(reason)
                 continue
+            policy = ScriptedPolicy(
+                renderer,
+                spec.policy,
+                max_tokens=spec.max_generation_tokens,
+                seed=spec.seed,
+                memo=memo_of[spec.renderer],
+            )
             try:
-                played.append(await play_episode(spec, renderer))
+                played.append(await play_episode(spec, renderer, policy))
             except Exception as error:  # one renderer must not take the others down
                 detail = " ".join(str(error).split()) or type(error).__name__
                 played.append(f"{spec.renderer} cannot play {spec.policy}: {detail[:200]}")
