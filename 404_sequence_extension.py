@@ -3826,6 +3826,8 @@ def conversation_rollout(
         vocab=token_texts(renderer.tokenizer, sorted(seen)),
     )
     return ConversationRollout(rollout, tuple(turns), notes=tuple(dict.fromkeys(notes)))
+
+
 @app.function(hide_code=True)
 def policy_names() -> dict[str, str]:
     """Every behaviour of `ScriptedPolicy` with one line about it.
