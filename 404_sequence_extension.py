@@ -258,6 +258,7 @@ def _(group_members, group_preset, group_reset):
                 value=group_presets()[group_preset.value][letter],
                 label=f"{letter}: {rollout.name}",
                 debounce=False,
+                full_width=True,
             )
             for letter, rollout in group_members.items()
         }
@@ -3181,8 +3182,8 @@ def group_chart(table: pd.DataFrame) -> alt.HConcatChart:
     members["fill"] = [advantage_colours(v, extent)[0] for v in members["member_advantage"]]
     members["label"] = [signed(v) for v in members["member_advantage"]]
     spread = max(extent, 1e-9)
-    low = min(float(members["reward"].min()), mean - spread) - 0.6 * spread
-    high = max(float(members["reward"].max()), mean + spread) + 0.6 * spread
+    low = min(float(members["reward"].min()), mean - spread) - 0.75 * spread
+    high = max(float(members["reward"].max()), mean + spread) + 0.75 * spread
     x = alt.X(
         "reward:Q",
         title="total reward (bar: from the group mean)",

@@ -1,0 +1,309 @@
+"""Story section 6: rewards of a group, its advantages, its datums, and what reaches the loss.
+
+Invariants:
+1. The advantage of a member is its summed reward minus the mean over all members.
+2. A member without datums counts in that mean.
+3. Every trained token of every datum of a member carries that one number, all others 0.
+4. A group of equal rewards carries no gradient, though its masks are 1.
+5. What reaches the loss is every field but `mask`.
+"""
+
+import asyncio
+import math
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+LETTERS = "ABCDEFGH"
+TURNS = {"A": 3, "B": 2, "C": 2, "D": 3, "E": 1, "F": 2, "G": 1, "H": 1}
+quick = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+# Multiples of 1/8 add up without rounding, so that equal means equal.
+eighths = st.integers(-80, 80).map(lambda n: n / 8)
+rewards_of_members = st.dictionaries(
+    st.sampled_from(LETTERS), st.lists(eighths, min_size=3, max_size=3), min_size=1
+).map(lambda given: {letter: given[letter][: TURNS[letter]] for letter in sorted(given)})
+
+
+def expected_advantages(rewards: dict[str, list[float]]) -> dict[str, float]:
+    """Exact arithmetic, nothing of the cookbook: sum of turns minus mean of the sums."""
+    sums = {letter: sum(map(Fraction, turns)) for letter, turns in rewards.items()}
+    mean = sum(sums.values()) / len(sums)
+    return {letter: float(total - mean) for letter, total in sums.items()}
+
+
+def scattered(advantages: dict[str, float]) -> dict[str, float]:
+    """What a reader might believe instead: divided by the standard deviation."""
+    deviation = math.sqrt(sum(a * a for a in advantages.values()) / len(advantages)) or 1.0
+    return {letter: a / deviation for letter, a in advantages.items()}
+
+
+@pytest.fixture(scope="module")
+def members(nb: ModuleType) -> dict[str, Any]:
+    return nb.group_rollouts()
+
+
+def preset(nb: ModuleType, members: dict[str, Any], name: str) -> Any:
+    read = {
+        letter: nb.parse_rewards(text, TURNS[letter], letter)
+        for letter, text in nb.group_presets()[name].items()
+    }
+    assert all(issue is None for _, issue in read.values())
+    return nb.assemble_group(members, {k: v for k, (v, _) in read.items() if v is not None})
+
+
+def test_members_have_the_shapes_they_are_named_after(nb: ModuleType, members: Any) -> None:
+    assert {
+        letter: len(rollout.trajectory.transitions) for letter, rollout in members.items()
+    } == TURNS
+    counts = {
+        letter: len(nb.build_datums(rollout.trajectory).data) for letter, rollout in members.items()
+    }
+    assert counts == {"A": 1, "B": 1, "C": 2, "D": 3, "E": 0, "F": 1, "G": 1, "H": 1}
+    assert members["E"].trajectory.stop_reason == "max_tokens"
+
+
+@quick
+@given(rewards=rewards_of_members)
+def test_advantage_is_summed_reward_minus_group_mean(nb: ModuleType, rewards: Any) -> None:
+    result = nb.assemble_group(nb.group_rollouts(), rewards)
+    expected = expected_advantages(rewards)
+    assert result.letters == tuple(expected)
+    assert result.advantages == pytest.approx(list(expected.values()), abs=1e-5)
+    assert sum(result.advantages) == pytest.approx(0.0, abs=1e-4)
+    assert result.mean == pytest.approx(float(sum(map(sum, rewards.values())) / len(rewards)))
+
+
+def test_dividing_by_the_deviation_would_be_seen(nb: ModuleType, members: Any) -> None:
+    rewards = {"A": [0.0, 0.0, 3.0], "B": [0.0, 0.0], "G": [0.0]}
+    expected = expected_advantages(rewards)
+    actual = dict(zip("ABG", nb.assemble_group(members, rewards).advantages, strict=True))
+    assert actual == pytest.approx(expected, abs=1e-6)
+    assert actual != pytest.approx(scattered(expected), abs=1e-2)
+
+
+def test_overflow_member_moves_the_mean_without_a_datum(nb: ModuleType, members: Any) -> None:
+    alone = nb.assemble_group(members, {"A": [0, 0, 1], "B": [0, 0]})
+    joined = nb.assemble_group(members, {"A": [0, 0, 1], "B": [0, 0], "E": [-2]})
+    assert len(joined.data) == len(alone.data) == 2
+    assert alone.advantages == pytest.approx([0.5, -0.5])
+    assert joined.advantages == pytest.approx([4 / 3, 1 / 3, -5 / 3], abs=1e-6)
+
+
+@quick
+@given(rewards=rewards_of_members)
+def test_one_number_on_every_trained_token(nb: ModuleType, rewards: Any) -> None:
+    result = nb.assemble_group(nb.group_rollouts(), rewards)
+    expected = expected_advantages(rewards)
+    for datum, owner in zip(result.data, result.member_of, strict=True):
+        number = expected[result.letters[owner]]
+        mask = datum.loss_fn_inputs["mask"].data
+        for on, value in zip(mask, datum.loss_fn_inputs["advantages"].data, strict=True):
+            assert value == pytest.approx(number if on else 0.0, abs=1e-5)
+
+
+@quick
+@given(rewards=rewards_of_members)
+def test_table_has_every_target_once_with_the_datum_values(nb: ModuleType, rewards: Any) -> None:
+    result = nb.assemble_group(nb.group_rollouts(), rewards)
+    table = nb.group_table(result)
+    drawn = table.dropna(subset=["position"])
+    targets, advantages, mask = [], [], []
+    for datum in result.data:
+        targets += list(datum.loss_fn_inputs["target_tokens"].data)
+        advantages += list(datum.loss_fn_inputs["advantages"].data)
+        mask += list(datum.loss_fn_inputs["mask"].data)
+    assert drawn["target"].tolist() == targets
+    assert drawn["advantage"].tolist() == advantages
+    assert drawn["mask"].tolist() == mask
+    # mask 1 only on actions; the only masked action of these rollouts is turn 0 of F
+    assert set(drawn.loc[drawn["mask"] == 1, "part"]) <= {"A"}
+    hidden = drawn[(drawn["mask"] == 0) & (drawn["part"] == "A")]
+    assert set(zip(hidden["letter"], hidden["turn"], strict=True)) <= {("F", 0)}
+    empty = table[table["position"].isna()]
+    assert empty["letter"].tolist() == (["E"] if "E" in rewards else [])
+    assert sorted(table["lane"].unique()) == list(range(len(result.data) + len(empty)))
+
+
+def test_summary_counts(nb: ModuleType, members: Any) -> None:
+    result = preset(nb, members, "Six rollouts, mixed rewards")
+    summary = nb.group_summary(result).set_index("rollout")
+    assert summary["datums"].to_dict() == {"A": 1, "B": 1, "C": 2, "D": 3, "E": 0, "F": 1}
+    assert summary["mask 1"].to_dict() == {"A": 7, "B": 4, "C": 4, "D": 8, "E": 0, "F": 3}
+    assert summary.loc["F", "action tokens"] == 5
+    assert summary.loc["A", "rewards"] == "0 + 0 + 1"
+    text = nb.group_text(result)
+    assert "mean reward of 0.417" in text
+    assert "Rollout D became 3 datums" in text
+    assert "without it the mean would be 0.7" in text
+    assert "2 action tokens" in text
+
+
+def test_equal_rewards_carry_no_gradient(nb: ModuleType, members: Any) -> None:
+    equal = preset(nb, members, "All the same: no gradient")
+    assert len(equal.letters) >= 2
+    assert set(equal.rewards) == {1.0}
+    assert not equal.kept
+    assert nb.nonzero_targets(equal.data, "mask") > 0
+    assert nb.nonzero_targets(equal.data, "advantages") == 0
+    assert "no gradient" in nb.group_text(equal)
+    assert preset(nb, members, "Six rollouts, mixed rewards").kept
+
+
+def test_float_noise_of_equal_rewards_is_shown_as_such(nb: ModuleType, members: Any) -> None:
+    """`compute_advantages` works in 32 bits: seven times 0.7 leaves a rest that is not 0."""
+    rewards = {letter: [0.7] + [0.0] * (TURNS[letter] - 1) for letter in "ABCDEFG"}
+    result = nb.assemble_group(members, rewards)
+    assert 0 < abs(result.advantages[0]) < 1e-6
+    assert not result.kept
+    assert nb.signed(result.advantages[0]) == "≈0"
+    assert "no gradient" in nb.group_chart(nb.group_table(result)).to_dict()["title"]["text"]
+
+
+def test_a_single_member_is_its_own_mean(nb: ModuleType, members: Any) -> None:
+    result = nb.assemble_group(members, {"H": [5.0]})
+    assert result.advantages == (0.0,)
+    assert not result.kept
+    with pytest.raises(ValueError, match="at least one"):
+        nb.assemble_group(members, {})
+
+
+def test_rewards_of_the_members_stay_as_they_were(nb: ModuleType, members: Any) -> None:
+    nb.assemble_group(members, {"A": [1, 2, 3]})
+    assert [t.reward for t in members["A"].trajectory.transitions] == [0.0, 0.0, 0.0]
+
+
+def test_train_step_takes_mask_out_and_nothing_else(nb: ModuleType, members: Any) -> None:
+    data = preset(nb, members, "Six rollouts, mixed rewards").data
+    sent = nb.sent_to_loss(data)
+    assert len(sent) == len(data)
+    for before, after in zip(data, sent, strict=True):
+        assert set(before.loss_fn_inputs) - set(after.loss_fn_inputs) == {"mask"}
+        assert set(after.loss_fn_inputs) == {"target_tokens", "logprobs", "advantages"}
+        assert after.model_input == before.model_input
+        for name in after.loss_fn_inputs:
+            assert after.loss_fn_inputs[name].data == before.loss_fn_inputs[name].data
+    told = nb.loss_fields(data).set_index("field of loss_fn_inputs")["reaches forward_backward"]
+    assert told.to_dict() == {
+        "advantages": "yes", "logprobs": "yes", "mask": "no, removed", "target_tokens": "yes",
+    }  # fmt: skip
+    assert '!= "mask"' in nb.mask_lines()
+
+
+def test_kl_penalty_reads_mask(nb: ModuleType, members: Any) -> None:
+    data = preset(nb, members, "All the same: no gradient").data
+    touched = asyncio.run(nb.kl_penalised(data))
+    for before, after in zip(data, touched, strict=True):
+        mask = before.loss_fn_inputs["mask"].data
+        changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
+        assert changed == [on == 1 for on in mask]
+    assert nb.nonzero_targets(data, "advantages") == 0  # the originals stay as they were
+
+
+@pytest.mark.parametrize(
+    ("text", "turns", "parts"),
+    [
+        ("0 x 1", 3, ("Rollout A, turn 1", "x", "not a finite number")),
+        ("nan", 1, ("Rollout A, turn 0", "nan", "finite")),
+        ("1 -inf", 2, ("Rollout A, turn 1", "finite")),
+        ("1e308", 1, ("Rollout A, turn 0", "between")),
+        ("1 2", 3, ("3 turns", "2 rewards")),
+        ("1 2", 1, ("1 turn ", "2 rewards")),
+        ("<script>alert(1)</script>", 1, ("Rollout A, turn 0",)),
+        ("0_1", 1, ("Rollout A, turn 0",)),
+    ],
+)
+def test_bad_rewards_get_one_sentence(
+    nb: ModuleType, text: str, turns: int, parts: tuple[str, ...]
+) -> None:
+    rewards, issue = nb.parse_rewards(text, turns, "A")
+    assert rewards is None
+    assert issue is not None
+    assert all(part in issue for part in parts), issue
+    assert "<script>" not in nb.error_note(issue).text
+
+
+@quick
+@given(text=st.text(max_size=60), turns=st.integers(1, 3))
+def test_no_text_raises(nb: ModuleType, text: str, turns: int) -> None:
+    rewards, issue = nb.parse_rewards(text, turns, "A")
+    assert rewards is None or (len(rewards) == turns and all(map(math.isfinite, rewards)))
+    assert rewards is None or issue is None
+    assert (rewards is None and issue is None) == (not text.replace(",", " ").split())
+
+
+def test_good_rewards_are_read_as_typed(nb: ModuleType) -> None:
+    assert nb.parse_rewards(" 0, 0.5,-1e2 ", 3, "A") == ((0.0, 0.5, -100.0), None)
+    assert nb.parse_rewards("  ", 3, "A") == (None, None)
+
+
+def luminance(colour: str) -> float:
+    def linear(part: int) -> float:
+        share = part / 255
+        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_advantage_cells_are_readable(nb: ModuleType) -> None:
+    for hundredths in range(-100, 101):
+        fill, ink = nb.advantage_colours(hundredths / 100, 1.0)
+        dark, light = sorted((luminance(fill), luminance(ink)))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, hundredths
+
+
+def test_advantage_colours_diverge(nb: ModuleType) -> None:
+    assert nb.advantage_colours(0.0, 1.0)[0] == nb.PALETTE["zero"]["fill"]
+    assert nb.advantage_colours(0.0, 0.0)[0] == nb.PALETTE["zero"]["fill"]
+    assert nb.advantage_colours(2.0, 2.0)[0] == nb.PALETTE["positive"]["fill"]
+    assert nb.advantage_colours(-2.0, 2.0)[0] == nb.PALETTE["negative"]["fill"]
+    assert nb.advantage_colours(0.01, 1.0)[0] != nb.PALETTE["zero"]["fill"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (1e-8, "≈0"), (-1e-8, "≈0"), (2 / 3, "+0.67"), (-1.0, "\u22121"),
+        (0.001, "+1e\u221203"), (123.456, "+123"), (-98765.4, "\u22129.9e+04"),
+    ],
+)  # fmt: skip
+def test_signed_is_short(nb: ModuleType, value: float, text: str) -> None:
+    assert nb.signed(value) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Six rollouts, mixed rewards", "All eight, one success", "All the same: no gradient"],
+)
+def test_chart_describes_itself(nb: ModuleType, members: Any, name: str) -> None:
+    result = preset(nb, members, name)
+    spec = nb.group_chart(nb.group_table(result)).to_dict()
+    assert f"Group of {len(result.letters)} rollouts" in spec["description"]
+    for letter, reward in zip(result.letters, result.rewards, strict=True):
+        assert f"{letter}: reward {reward:g}" in spec["description"]
+    assert spec["title"]["text"]
+
+
+def test_chart_of_a_group_without_any_datum(nb: ModuleType, members: Any) -> None:
+    result = nb.assemble_group(members, {"E": [1.0]})
+    assert result.data == ()
+    assert nb.group_chart(nb.group_table(result)).to_dict()["hconcat"]
+    assert nb.group_summary(result)["datums"].tolist() == [0]
+
+
+def test_finish_refuses_a_coroutine_that_waits(nb: ModuleType) -> None:
+    async def ready() -> int:
+        return 7
+
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    assert nb.finish(ready()) == 7
+    with pytest.raises(RuntimeError, match="await it"):
+        nb.finish(waits())
