@@ -47,11 +47,12 @@ with app.setup(hide_code=True):
     import textwrap
     import threading
     import warnings
+    import zlib
     from array import array
     from collections import Counter
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
-    from dataclasses import dataclass, field, replace
+    from dataclasses import dataclass, field, fields, replace
     from itertools import pairwise
     from pathlib import Path
     from typing import Any, Literal
@@ -60,6 +61,7 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import pandas as pd
+    import pydantic
     import tinker
     from numpy.typing import NDArray
     from rapidfuzz.distance import LCSseq
@@ -139,8 +141,11 @@ with app.setup(hide_code=True):
     # of one turn with its history. Longer rollouts are read in section 9.
     MAX_FIELD_CHARS = 20_000
     MAX_FIELD_TOKENS = 2_000
-    MAX_DRAFT_TURNS = 40
+    MAX_DRAFT_TURNS = 16
     MAX_DRAFT_LENGTH = 8_000
+    # The edited turns in the page's address: characters there, bytes once inflated.
+    MAX_STATE_CHARS = 2_000
+    MAX_STATE_BYTES = 100_000
     # Name of the offline vocabulary in the cookbook's tokenizer registry.
     OFFLINE_VOCABULARY = "sequence-extension/offline"
     # Tags that some family's vocabulary holds as one token, next to its `<|...|>` markers.
@@ -191,7 +196,244 @@ def _():
 def _():
     mo.md(r"""
     ## 2. Build a trajectory
+
+    **In short: a trajectory is a list of turns, each with what the model saw and what it
+    said; one call turns it into training data.**
+
+    Three turns in code, and what `trajectory_to_data` makes of them. An entry of `mask`,
+    `advantages` and `logprobs` belongs to the target at the same position: the *next* token.
     """)
+    return
+
+
+@app.cell
+def _():
+    def build_three_turns() -> list[tinker.Datum]:
+        """Three turns of a chat, and the one call that makes training data of them."""
+        import tinker
+        from tinker_cookbook.completers import TokensWithLogprobs
+        from tinker_cookbook.rl.data_processing import trajectory_to_data
+        from tinker_cookbook.rl.types import Trajectory, Transition
+
+        o1, a1 = [100, 101, 102, 103], [200, 201]  # what the model saw, what it said
+        o2, a2 = [300, 301], [400, 401, 402]
+        o3, a3 = [500], [600, 601]
+
+        transitions = [
+            Transition(
+                ob=tinker.ModelInput.from_ints(o1),
+                ac=TokensWithLogprobs(tokens=a1, maybe_logprobs=[-0.5, -0.3]),
+                reward=0.0,
+                episode_done=False,
+            ),
+            Transition(
+                ob=tinker.ModelInput.from_ints(o1 + a1 + o2),  # holds all of turn 0
+                ac=TokensWithLogprobs(tokens=a2, maybe_logprobs=[-0.4, -0.2, -0.1]),
+                reward=0.0,
+                episode_done=False,
+            ),
+            Transition(
+                ob=tinker.ModelInput.from_ints(o1 + a1 + o2 + a2 + o3),  # holds all of turn 1
+                ac=TokensWithLogprobs(tokens=a3, maybe_logprobs=[-0.6, -0.3]),
+                reward=1.0,
+                episode_done=True,
+            ),
+        ]
+        trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
+        return trajectory_to_data(trajectory, traj_advantage=1.0)
+
+    build_example = build_three_turns()
+    _lanes = [
+        {"input": datum.model_input.to_ints()}
+        | {name: tensor.data for name, tensor in datum.loss_fn_inputs.items()}
+        for datum in build_example
+    ]
+    with_code(lanes_html(_lanes))
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    _static = (
+        ""
+        if mo.app_meta().mode == "run"
+        else "The fields are live wherever Python runs; a static copy only shows the example."
+    )
+    mo.md(f"""
+    ### Now change it
+
+    Change an early action, and every later turn that carries it over changes with it. Change one
+    token of the history, and the turn splits. {_static}
+
+    /// details | What can be typed
+
+    - **Tokens**: ids from 0 to {MAX_TOKEN_ID}, with spaces or commas between them;
+      `image(name, 4)` is an image of 4 tokens.
+    - **Changes to the history**, by the positions under the turn before: `7: 13` replaces a
+      token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
+    - **Logprobs**: one number per action token; `auto` makes all of them up, a final `...` those
+      that are missing; empty means that none were reported.
+    - **Masked**: the turn carries the cookbook's metric for an answer that did not parse.
+    ///
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # The address is read once. Later changes of it come from the editor itself.
+    build_scenarios = scenarios()
+    _parameters = mo.query_params()
+    build_start, _drafts, build_start_note = read_address(
+        {_key: _parameters.get(_key) for _key in ("scenario", "turns") if _key in _parameters},
+        build_scenarios,
+    )
+    # The structure: which scenario was loaded, and the turns that the fields start from.
+    # Typing does not touch it, so the fields are made anew only when turns come or go.
+    build_structure, build_set_structure = mo.state((build_start.key, _drafts))
+    # What stands in the fields right now, for the buttons: they must read it when pressed
+    # without running again at every key stroke, hence a plain box and no state.
+    build_typed = {"key": build_start.key, "drafts": _drafts}
+    return (
+        build_scenarios,
+        build_set_structure,
+        build_start,
+        build_start_note,
+        build_structure,
+        build_typed,
+    )
+
+
+@app.cell(hide_code=True)
+def _(build_scenarios, build_set_structure, build_start, build_typed):
+    def _load(key):
+        build_set_structure((key, build_scenarios[key].drafts))
+
+    def _add(_):
+        drafts = build_typed["drafts"]
+        if len(drafts) < MAX_DRAFT_TURNS:
+            build_set_structure((build_typed["key"], (*drafts, next_draft(drafts))))
+
+    build_menu = mo.ui.dropdown(
+        {_item.title: _item.key for _item in build_scenarios.values()},
+        value=build_start.title,
+        allow_select_none=False,
+        label="Scenario",
+    )
+    build_load = mo.ui.button(label="Load", on_change=lambda _: _load(build_menu.value))
+    build_reset = mo.ui.button(
+        label="Reset", tooltip="All turns as loaded", on_change=lambda _: _load(build_typed["key"])
+    )
+    build_add = mo.ui.button(label="Add a turn", on_change=_add)
+    return build_add, build_load, build_menu, build_reset
+
+
+@app.cell(hide_code=True)
+def _(build_set_structure, build_structure, build_typed):
+    def _remove(turn):
+        drafts = build_typed["drafts"]
+        build_set_structure((build_typed["key"], (*drafts[:turn], *drafts[turn + 1 :])))
+
+    build_loaded, _drafts = build_structure()
+    build_rows = mo.ui.array([draft_widgets(_draft) for _draft in _drafts])
+    build_removers = mo.ui.array(
+        [
+            mo.ui.button(
+                label=f"Remove turn {_turn}",
+                disabled=len(_drafts) == 1,
+                on_change=lambda _, turn=_turn: _remove(turn),
+            )
+            for _turn in range(len(_drafts))
+        ]
+    )
+    return build_loaded, build_removers, build_rows
+
+
+@app.cell(hide_code=True)
+def _(build_loaded, build_rows, build_scenarios, build_typed):
+    build_scenario = build_scenarios[build_loaded]
+    build_drafts = tuple(TurnDraft(**_values) for _values in build_rows.value)
+    build_typed.update(key=build_loaded, drafts=build_drafts)
+    rollout, build_issues = drafts_to_rollout(
+        build_drafts,
+        build_scenario.vocab,
+        build_scenario.title + ("" if build_drafts == build_scenario.drafts else ", edited"),
+    )
+    diagnosis = diagnose(rollout) if rollout else None
+    return build_drafts, build_issues, build_scenario, diagnosis, rollout
+
+
+@app.cell(hide_code=True)
+def _(
+    build_add,
+    build_drafts,
+    build_issues,
+    build_load,
+    build_menu,
+    build_removers,
+    build_reset,
+    build_rows,
+    build_scenario,
+    build_start_note,
+    diagnosis,
+):
+    _chips = (
+        turn_chips(diagnosis.rollout.trajectory, diagnosis.spans, diagnosis.rollout.vocab)
+        if diagnosis
+        else [[] for _ in build_drafts]
+    )
+    _verdicts = (
+        [span_words(_span) for _span in diagnosis.spans] if diagnosis else [""] * len(build_drafts)
+    )
+    _turns = [
+        turn_html(
+            _turn,
+            _verdicts[_turn],
+            {_name: build_rows[_turn][_name] for _name in build_rows[_turn].elements},
+            build_removers[_turn],
+            [_issue for _issue in build_issues if _issue.turn == _turn],
+            _chips[_turn],
+            _draft.history,
+        )
+        for _turn, _draft in enumerate(build_drafts)
+    ]
+    _start = f'<p class="seq-issue">{code_spans(build_start_note)}</p>' if build_start_note else ""
+    mo.Html(
+        f'{editor_css()}<div class="seq-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
+        f"<p>{html.escape(build_scenario.lesson)}</p>"
+        f'{"".join(_turns)}<div class="seq-bar">{build_add}</div>'
+        f"{outcome_html(build_drafts, build_issues, diagnosis)}"
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _(build_drafts, build_scenario, build_scenarios):
+    # Only where readers have an address of their own; in the editor it belongs to marimo.
+    # Written through a local name: cells that refer to the parameters would run again.
+    _note = ""
+    if mo.app_meta().mode == "run":
+        _wanted, _note = address_of(build_scenario, build_drafts, next(iter(build_scenarios)))
+        _parameters = mo.query_params()
+        for _key, _value in _wanted.items():
+            if _value is None and _key in _parameters:
+                _parameters.remove(_key)
+            elif _value is not None and _parameters.get(_key) != _value:
+                _parameters.set(_key, _value)
+    mo.Html(f'<p class="seq-hint">{html.escape(_note)}</p>') if _note else None
+    return
+
+
+@app.cell(hide_code=True)
+def _(rollout):
+    mo.accordion(
+        {
+            "The same trajectory as Python": code_view(rollout_to_code(rollout), "python"),
+            "The same trajectory as JSON": code_view(
+                record_to_json(rollout_to_native(rollout)), "json"
+            ),
+        }
+    ) if rollout else mo.md("_Code and JSON come back once every field can be read._")
     return
 
 
@@ -1262,6 +1504,288 @@ def rollout_to_native(rollout: Rollout) -> dict[str, Any]:
 
 
 @app.function(hide_code=True)
+def next_draft(drafts: Sequence[TurnDraft]) -> TurnDraft:
+    """A turn to add after `drafts`: it extends, with the last turn's new tokens and action."""
+    if not drafts:
+        return TurnDraft("100 101", "200 201")
+    last = drafts[-1]
+    return TurnDraft(last.ob if last.ob.strip() else "300", last.ac or "400 401")
+
+
+@app.function(hide_code=True)
+def encode_drafts(drafts: Sequence[TurnDraft]) -> str:
+    """Turns as typed, as text for an address: JSON, deflated, in URL-safe base64.
+
+    Fields that have their default value are left out.
+    """
+    rows = [
+        {
+            item.name: getattr(draft, item.name)
+            for item in fields(draft)
+            if getattr(draft, item.name) != item.default
+        }
+        for draft in drafts
+    ]
+    packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode("ascii"), 9)
+    return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+
+
+@app.function(hide_code=True)
+def decode_drafts(text: str) -> tuple[TurnDraft, ...]:
+    """The inverse of `encode_drafts`, for text that anyone may have written.
+
+    Raises:
+        FieldError: One plain sentence. Nothing is evaluated, and at most MAX_STATE_BYTES bytes
+            are inflated.
+    """
+    if len(text) > MAX_STATE_CHARS:
+        raise FieldError(
+            f"The trajectory in the address is longer than {MAX_STATE_CHARS:,} characters and "
+            "was ignored."
+        )
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        inflate = zlib.decompressobj()
+        raw = inflate.decompress(packed, MAX_STATE_BYTES)
+        if not inflate.eof or inflate.unused_data:
+            raise ValueError("unfinished")
+        drafts = pydantic.TypeAdapter(list[TurnDraft]).validate_json(raw, strict=True)
+        if not 1 <= len(drafts) <= MAX_DRAFT_TURNS:
+            raise ValueError("turns")
+    except (ValueError, zlib.error):  # pydantic and base64 raise subclasses of ValueError
+        raise FieldError(
+            "The trajectory in the address could not be read and was ignored. "
+            "Copy the whole address, or build it again here."
+        ) from None
+    return tuple(drafts)
+
+
+@app.function(hide_code=True)
+def read_address(
+    parameters: Mapping[str, Any], listed: Mapping[str, Scenario]
+) -> tuple[Scenario, tuple[TurnDraft, ...], str]:
+    """Where the editor starts, from the address the reader opened.
+
+    Args:
+        parameters: Query parameters; `scenario` names one, `turns` holds edited turns.
+        listed: The known scenarios; the first is the default.
+
+    Returns:
+        The scenario, the turns to show, and a sentence about what was ignored, or "".
+    """
+    notes: list[str] = []
+    scenario = next(iter(listed.values()))
+    key = parameters.get("scenario")
+    if isinstance(key, str) and key in listed:
+        scenario = listed[key]
+    elif key is not None:
+        named = shown(key) if isinstance(key, str) else "that is given more than once"
+        notes.append(
+            f"The address asks for a scenario {named}, which is not on the menu; "
+            f"“{scenario.title}” is shown."
+        )
+    drafts = scenario.drafts
+    turns = parameters.get("turns")
+    if turns is not None:
+        try:
+            drafts = decode_drafts(turns if isinstance(turns, str) else "?")
+        except FieldError as error:
+            notes.append(str(error))
+    return scenario, drafts, " ".join(notes)
+
+
+@app.function(hide_code=True)
+def address_of(
+    scenario: Scenario, drafts: tuple[TurnDraft, ...], default: str
+) -> tuple[dict[str, str | None], str]:
+    """Query parameters that restore the editor, and what to tell the reader about them.
+
+    Args:
+        scenario: The scenario that was loaded.
+        drafts: The turns as they stand now.
+        default: Key of the scenario that an address without parameters shows.
+
+    Returns:
+        A value per parameter (None: leave it out), and one sentence.
+    """
+    parameters: dict[str, str | None] = {
+        "scenario": None if scenario.key == default else scenario.key,
+        "turns": None,
+    }
+    if drafts == scenario.drafts:
+        return parameters, "The address of this page leads to this scenario."
+    packed = encode_drafts(drafts)
+    if len(packed) > MAX_STATE_CHARS:
+        return parameters, (
+            f"These turns need more than {MAX_STATE_CHARS:,} characters, too long for an "
+            "address: it leads to the scenario as it was loaded. Copy the JSON below instead."
+        )
+    parameters["turns"] = packed
+    return parameters, "The address of this page holds these turns: copy it to share them."
+
+
+@app.function(hide_code=True)
+def python_list(items: Sequence[str], prefix: str = "") -> str:
+    """Items as a Python list that wraps at 88 columns after `prefix`."""
+    line = ", ".join(items)
+    if len(prefix) + len(line) + 2 <= 88:
+        return f"[{line}]"
+    indent = " " * (len(prefix) - len(prefix.lstrip()))
+    inner = textwrap.fill(
+        line + ",",
+        width=88,
+        initial_indent=indent + "    ",
+        subsequent_indent=indent + "    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"[\n{inner}\n{indent}]"
+
+
+@app.function(hide_code=True)
+def rollout_to_code(rollout: Rollout, advantage: float = 1.0) -> str:
+    """Python that builds the same trajectory and calls `trajectory_to_data` on it.
+
+    Complete with imports; runs on its own and leaves the datums in `data`. Observations that
+    extend are written as what they extend plus the new tokens.
+    """
+
+    def number(value: float) -> str:
+        return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
+
+    transitions = rollout.trajectory.transitions
+    pictures: dict[tuple[str, bytes, int | None], str] = {}
+
+    def element(item: Any) -> str:
+        if isinstance(item, int):
+            return str(item)
+        key = (item.format, item.data, item.expected_tokens)
+        return pictures.setdefault(key, f"image_{len(pictures)}")
+
+    body: list[str] = []
+    held: list[Any] = []
+    for turn, transition in enumerate(transitions):
+        observation = model_input_to_elements(transition.ob)
+        start = f"ob_{turn} = "
+        if turn and common_prefix_length(held, observation) == len(held):
+            start += f"ob_{turn - 1} + ac_{turn - 1} + "
+            new = observation[len(held) :]
+        else:
+            new = observation
+        body.append(start + python_list([element(item) for item in new], start))
+        start = f"ac_{turn} = "
+        body.append(start + python_list([str(token) for token in transition.ac.tokens], start))
+        held = [*observation, *transition.ac.tokens]
+    masked = any(PARSE_ERROR_MASKED_METRIC_KEY in item.metrics for item in transitions)
+    to_input = "to_input" if pictures else "tinker.ModelInput.from_ints"
+    body += ["", "transitions = ["]
+    for turn, transition in enumerate(transitions):
+        start = "            maybe_logprobs="
+        given = transition.ac.maybe_logprobs
+        logprobs = "None" if given is None else python_list([number(x) for x in given], start)
+        body += [
+            "    Transition(",
+            f"        ob={to_input}(ob_{turn}),",
+            "        ac=TokensWithLogprobs(",
+            f"            tokens=ac_{turn},",
+            f"{start}{logprobs},",
+            "        ),",
+            f"        reward={number(transition.reward)},",
+            f"        episode_done={transition.episode_done},",
+        ]
+        if PARSE_ERROR_MASKED_METRIC_KEY in transition.metrics:
+            value = number(transition.metrics[PARSE_ERROR_MASKED_METRIC_KEY])
+            body.append(f"        metrics={{PARSE_ERROR_MASKED_METRIC_KEY: {value}}},")
+        body.append("    ),")
+    names = ["Trajectory", "Transition"]
+    if masked:
+        names.insert(0, "PARSE_ERROR_MASKED_METRIC_KEY")
+    head = [
+        "import tinker",
+        "from tinker_cookbook.completers import TokensWithLogprobs",
+        "from tinker_cookbook.rl.data_processing import trajectory_to_data",
+        f"from tinker_cookbook.rl.types import {', '.join(names)}",
+        "",
+    ]
+    if pictures:
+        head += [
+            "",
+            "def to_input(elements: list) -> tinker.ModelInput:",
+            '    """Token ids and images to a model input."""',
+            "    chunks = [",
+            "        tinker.EncodedTextChunk(tokens=[x]) if isinstance(x, int) else x",
+            "        for x in elements",
+            "    ]",
+            "    return tinker.ModelInput(chunks=chunks)",
+            "",
+            "",
+            "# Stand-ins: the bytes are a name, and only identical images are equal.",
+            *(
+                f'{name} = tinker.types.ImageChunk(data={data!r}, format="{kind}", '
+                f"expected_tokens={tokens})"
+                for (kind, data, tokens), name in pictures.items()
+            ),
+        ]
+    tail = [
+        "]",
+        "trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())",
+        f"data = trajectory_to_data(trajectory, traj_advantage={number(advantage)})",
+        "",
+        "for index, datum in enumerate(data):",
+        '    print(f"datum {index}: {datum.model_input.length} inputs")',
+        '    for name in ("target_tokens", "mask", "advantages", "logprobs"):',
+        '        print(f"  {name:13} {list(datum.loss_fn_inputs[name].data)}")',
+    ]
+    return "\n".join([*head, *body, *tail]) + "\n"
+
+
+@app.function(hide_code=True)
+def record_to_json(record: Mapping[str, Any]) -> str:
+    """A rollout in the file format as JSON text, a transition a line."""
+    head = [
+        f"{json.dumps(key)}: {json.dumps(value)}"
+        for key, value in record.items()
+        if key != "transitions"
+    ]
+    turns = ",\n    ".join(json.dumps(turn, allow_nan=False) for turn in record["transitions"])
+    return "{\n  " + ",\n  ".join([*head, f'"transitions": [\n    {turns}\n  ]']) + "\n}\n"
+
+
+@app.function(hide_code=True)
+def draft_widgets(draft: TurnDraft) -> Any:
+    """The fields of one turn as `mo.ui.dictionary`, keyed by `TurnDraft` attribute."""
+    modes = {
+        "carries the history over": "extends",
+        "edits the history": "edits",
+        "replaces the history": "replaces",
+    }
+    shown_as = {mode: label for label, mode in modes.items()}
+
+    def text(label: str, value: str, placeholder: str = "") -> Any:
+        return mo.ui.text(
+            value, label=label, placeholder=placeholder, debounce=400, full_width=True
+        )
+
+    return mo.ui.dictionary(
+        {
+            "history": mo.ui.dropdown(
+                modes,
+                value=shown_as[draft.history],
+                allow_select_none=False,
+                label="The observation",
+                full_width=True,
+            ),
+            "edits": text("Changes to the history", draft.edits, "7: 13; 8-9:; 10+: 14"),
+            "ob": text("New observation tokens", draft.ob, "none"),
+            "ac": text("Action tokens", draft.ac, "none"),
+            "logprobs": text("Logprobs", draft.logprobs, "none reported"),
+            "reward": text("Reward", draft.reward, "0"),
+            "masked": mo.ui.checkbox(draft.masked, label="Masked"),
+        }
+    )
+
+
+@app.function(hide_code=True)
 def finish(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine that never waits to its end, also where an event loop runs already.
 
@@ -1740,6 +2264,68 @@ def alignment_table(
             ]
         )  # fmt: skip
     return pd.concat(frames, ignore_index=True)
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Chip:
+    """One element of a turn, as it is shown beside the fields of the editor.
+
+    Attributes:
+        position: In the turn's observation + action; an image is one element.
+        label: The token id, or the image's name.
+        text: Text of the token where known.
+        kind: "held": carried over unchanged; "break": the first element that differs from the
+            running sequence; "end": nothing is left where the running sequence goes on;
+            "gap": elements that are left out.
+    """
+
+    position: int
+    label: str
+    text: str
+    kind: Literal["held", "observation", "action", "masked", "break", "end", "gap"]
+
+
+@app.function(hide_code=True)
+def turn_chips(
+    trajectory: Trajectory, spans: Sequence[TurnSpan], vocab: Mapping[int, str], limit: int = 120
+) -> list[list[Chip]]:
+    """The elements of every turn, with what it carries over and where it breaks.
+
+    At most about `limit` elements a turn are kept: around the break, and the end.
+    """
+    turns: list[list[Chip]] = []
+    for span, transition in zip(spans, trajectory.transitions, strict=True):
+        elements = [*model_input_to_elements(transition.ob), *transition.ac.tokens]
+        chips: list[Chip] = []
+        if len(elements) <= limit:
+            kept = set(range(len(elements)))
+        else:
+            near = range(max(0, span.position - limit // 4), span.position + limit // 4)
+            kept = {*near, *range(len(elements) - limit // 2, len(elements))}
+        for position, element in enumerate(elements):
+            if position == span.observation and span.splits and span.position == span.observation:
+                chips.append(Chip(position, "", "ends here", "end"))
+            if position not in kept:
+                if not chips or chips[-1].kind != "gap":
+                    chips.append(Chip(position, "…", "", "gap"))
+                continue
+            if position >= span.observation:
+                kind: Any = "masked" if span.masked else "action"
+            elif span.splits and position == span.position:
+                kind = "break"
+            else:
+                kind = "held" if position < span.position else "observation"
+            if isinstance(element, int):
+                label, text = str(element), vocab.get(element, "")
+            else:
+                label, text = (
+                    str(element_to_native(element)["image"]),
+                    count_of(element.length, "token"),
+                )
+            chips.append(Chip(position, label, text, kind))
+        turns.append(chips)
+    return turns
 
 
 @app.class_definition(hide_code=True)
@@ -2677,6 +3263,236 @@ def _():
     Tables to Altair. No figure function sees a `Trajectory`.
     """)
     return
+
+
+@app.function(hide_code=True)
+def chips_html(chips: Sequence[Chip], label: str) -> str:
+    """Elements of one turn as a row of chips: position, id, text; runs open with their letter.
+
+    Args:
+        chips: From `turn_chips`.
+        label: Accessible name of the list.
+    """
+    letters = {"held": "O", "break": "O", "observation": "O", "action": "A", "masked": "A"}
+    words = {
+        "held": "carried over", "observation": "new observation", "action": "action",
+        "masked": "action, masked", "break": "differs here", "end": "ends here", "gap": "left out",
+    }  # fmt: skip
+    cells: list[str] = []
+    previous = ""
+    for chip in chips:
+        text = "".join(char if char.isprintable() else "␤" for char in chip.text[:40])
+        name = "".join(char if char.isprintable() else "?" for char in chip.label[:24])
+        group = "observation" if chip.kind == "break" else chip.kind
+        letter = letters.get(chip.kind, "") if group != previous else ""
+        mark = "✕" if chip.kind in ("break", "end") else letter
+        previous = group
+        cells.append(
+            f'<li class="seq-chip seq-chip-{chip.kind}" title="{words[chip.kind]}">'
+            f"<small>{chip.position if chip.kind not in ('end', 'gap') else ''}"
+            f"<b>{mark}</b></small>"
+            f"<span>{html.escape(name)}</span><i>{html.escape(text)}</i></li>"
+        )
+    return (
+        f'<ol class="seq-chips" tabindex="0" aria-label="{html.escape(label)}">'
+        f"{''.join(cells)}</ol>"
+    )
+
+
+@app.function(hide_code=True)
+def issues_html(issues: Sequence[FieldIssue]) -> str:
+    """The sentences beside one field; the place is kept when there are none."""
+    lines = "".join(
+        f'<p class="seq-issue seq-issue-{"bad" if issue.fatal else "look"}">'
+        f"<b>{'✕' if issue.fatal else '!'}</b> {code_spans(issue.message)}</p>"
+        for issue in issues
+    )
+    return f'<div role="status">{lines}</div>'
+
+
+@app.function(hide_code=True)
+def code_spans(sentence: str) -> str:
+    """A sentence as HTML: escaped, with `quoted` pieces as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(sentence))
+
+
+@app.function(hide_code=True)
+def turn_html(
+    turn: int,
+    verdict: str,
+    widgets: Mapping[str, Any],
+    remove: Any,
+    issues: Sequence[FieldIssue],
+    chips: Sequence[Chip],
+    history: str,
+) -> str:
+    """One turn of the editor: its fields, the sentences beside them, its tokens.
+
+    Hidden fields stay in the page, so that what was typed in them is kept.
+
+    Args:
+        turn: Index of the turn.
+        verdict: A few words beside the number of the turn.
+        widgets: One UI element per `TurnDraft` attribute.
+        remove: The button that removes the turn.
+        issues: Of this turn only.
+        chips: Of this turn; empty when no trajectory could be read.
+        history: The history mode as it stands.
+    """
+    hint = '<p class="seq-hint">Positions: the small numbers of the turn before.</p>'
+    cells: list[str] = []
+    for name, widget in widgets.items():
+        hidden = (name == "history" and turn == 0) or (
+            name == "edits" and (turn == 0 or history != "edits")
+        )
+        mine = [issue for issue in issues if issue.field == name]
+        cells.append(
+            f'<div class="seq-field seq-field-{name}"{" hidden" if hidden and not mine else ""}>'
+            f"{widget}{hint if name == 'edits' else ''}{issues_html(mine)}</div>"
+        )
+    return (
+        f'<fieldset class="seq-turn"><legend>Turn {turn}<span>{html.escape(verdict)}</span>'
+        f'</legend><div class="seq-fields">{"".join(cells)}</div>'
+        f'<div class="seq-foot">{chips_html(chips, f"Tokens of turn {turn}")}'
+        f"<div>{remove}</div></div></fieldset>"
+    )
+
+
+@app.function(hide_code=True)
+def editor_css() -> str:
+    """Style of the editor of section 2. Colours follow the theme, except inside filled chips."""
+    observation, action, lost = (PALETTE[key] for key in ("observation", "action", "break"))
+    pale = PALETTE["zero"]
+    return f"""<style>
+.seq-turn {{border: 1px solid color-mix(in srgb, currentColor 22%, transparent);
+  border-radius: 8px; padding: 4px 14px 12px; margin: 0 0 12px; min-width: 0; position: relative}}
+.seq-turn legend {{font-weight: 600; padding: 0 6px; margin-left: -6px}}
+.seq-turn legend span {{font-weight: 400; margin-left: .6em}}
+.seq-fields {{display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 8px 14px}}
+.seq-field {{min-width: 0}}
+.seq-field[hidden] {{display: none}}
+.seq-field-history, .seq-field-ac, .seq-field-logprobs {{grid-column: span 4}}
+.seq-field-reward, .seq-field-masked {{grid-column: span 2}}
+.seq-field-masked {{padding-top: 26px}}
+.seq-field-edits, .seq-field-edits[hidden] + .seq-field-ob {{grid-column: span 8}}
+.seq-field-ob, .seq-field-history[hidden] ~ .seq-field-ob {{grid-column: span 12}}
+.seq-hint {{font-size: .8rem; margin: 2px 0 0; opacity: .8}}
+.seq-issue {{font-size: .875rem; line-height: 1.35; margin: 4px 0 0}}
+.seq-issue b {{display: inline-block; min-width: 1.35em; text-align: center; border-radius: 4px}}
+.seq-issue-bad b {{background: {lost["fill"]}; color: {lost["ink"]}}}
+.seq-issue-look b {{background: {pale["fill"]}; color: {pale["ink"]}}}
+.seq-chips {{display: flex; gap: 3px; overflow-x: auto; list-style: none; margin: 0;
+  padding: 0 0 6px; flex: 1; min-width: 0}}
+.seq-chip {{flex: none; min-width: 34px; margin: 0; padding: 2px 5px 3px; border-radius: 5px;
+  display: flex; flex-direction: column; line-height: 1.25; text-align: center;
+  border: 1px solid transparent; font-variant-numeric: tabular-nums}}
+.seq-chip small {{display: flex; justify-content: space-between; gap: 6px; font-size: 10px}}
+.seq-chip span {{font-size: 13px; font-weight: 600}}
+.seq-chip i {{font-size: 11px; font-style: normal; white-space: pre; min-height: 14px}}
+.seq-chip-observation {{background: {observation["fill"]}; color: {observation["ink"]}}}
+.seq-chip-action {{background: {action["fill"]}; color: {action["ink"]}}}
+.seq-chip-masked {{background: {pale["fill"]}; color: {pale["ink"]}}}
+.seq-chip-break, .seq-chip-end {{background: {lost["fill"]}; color: {lost["ink"]}}}
+.seq-chip-held {{border-color: {observation["fill"]}}}
+.seq-chip-gap {{justify-content: center}}
+.seq-foot {{display: flex; gap: 14px; align-items: end; justify-content: flex-end;
+  margin-top: 10px}}
+.seq-bar {{display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin: 0 0 12px}}
+@media (max-width: 640px) {{
+  .seq-turn .seq-field {{grid-column: span 12}}
+  .seq-turn .seq-field-reward, .seq-turn .seq-field-masked {{grid-column: span 6}}
+  .seq-foot {{flex-wrap: wrap}}
+  .seq-chips {{flex-basis: 100%}}
+}}
+</style>"""
+
+
+@app.function(hide_code=True)
+def lanes_html(datums: Sequence[Mapping[str, Sequence[Any]]]) -> mo.Html:
+    """Lanes of datums as plain tables, a column per input position.
+
+    Args:
+        datums: Per datum a mapping from the lane's name to one value per position.
+    """
+    parts: list[str] = []
+    for index, lanes in enumerate(datums):
+        count = max(map(len, lanes.values()), default=0)
+        head = "".join(f'<th scope="col">{position}</th>' for position in range(count))
+        rows = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th>'
+            + "".join(f"<td>{value:g}</td>" for value in values)
+            + "</tr>"
+            for name, values in lanes.items()
+        )
+        parts.append(
+            f'<div class="seq-lanes" tabindex="0"><table><caption>Datum {index}</caption>'
+            f'<thead><tr><th scope="col">position</th>{head}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+    return mo.Html(
+        """<style>
+.seq-lanes {overflow-x: auto; margin: 8px 0}
+.seq-lanes table {border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px}
+.seq-lanes caption {text-align: left; font-weight: 600; padding-bottom: 4px}
+.seq-lanes th, .seq-lanes td {padding: 3px 8px; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent)}
+.seq-lanes th {font-weight: 400; opacity: .85}
+.seq-lanes th:first-child {text-align: left; padding-left: 0}
+</style>"""
+        + "".join(parts)
+    )
+
+
+@app.function(hide_code=True)
+def with_code(view: Any) -> Any:
+    """A teaching cell's output; the app hides code, so there the cell's code stands above it."""
+    return mo.show_code(view, position="above") if mo.app_meta().mode == "run" else view
+
+
+@app.function(hide_code=True)
+def code_view(text: str, language: str) -> mo.Html:
+    """Text as a highlighted code block that can be copied, safe for any content."""
+    runs = re.findall(r"`+", text)
+    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    return mo.md(f"{fence}{language}\n{text}{fence}")
+
+
+@app.function(hide_code=True)
+def span_words(span: TurnSpan) -> str:
+    """A few words on what became of a turn."""
+    if span.turn == 0:
+        return "opens datum 0"
+    if span.splits:
+        return f"splits at position {span.position}, opens datum {span.datum}"
+    return f"extends, stays in datum {span.datum}"
+
+
+@app.function(hide_code=True)
+def outcome_html(
+    drafts: Sequence[TurnDraft], issues: Sequence[FieldIssue], diagnosis: Diagnosis | None
+) -> str:
+    """The line under the editor: how many datums these turns become, or why none."""
+    if diagnosis is None:
+        bad = [issue for issue in issues if issue.fatal]
+        places = ", ".join(sorted({f"turn {issue.turn}" for issue in bad}))
+        return (
+            f'<p class="seq-outcome" role="status"><b>No trajectory yet.</b> '
+            f"{count_of(len(bad), 'field')} cannot be read ({places}); the figures below wait "
+            "for it.</p>"
+        )
+    if diagnosis.built.error_message:
+        return (
+            f'<p class="seq-outcome" role="status"><b>No datum.</b> '
+            f"{code_spans(diagnosis.built.error_message)}</p>"
+        )
+    data = diagnosis.built.data
+    trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
+    return (
+        f'<p class="seq-outcome" role="status">{count_of(len(drafts), "turn")} become '
+        f"<b>{count_of(len(data), 'datum')}</b>: "
+        f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
+        f"{count_of(trained, 'action token')} are trained.</p>"
+    )
 
 
 @app.function(hide_code=True)
