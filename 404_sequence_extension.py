@@ -4328,7 +4328,8 @@ def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
                 getattr(tokenizer, "tml_tokenizer", None), "decode_bytes", lambda _: b""
             )
             raw = bytes(decode_bytes([token]))
-            text = "".join(f"<{byte:02X}>" for byte in raw) or text
+            named = getattr(tokenizer, "convert_ids_to_tokens", str)(token)
+            text = "".join(f"<{byte:02X}>" for byte in raw) or str(named)
         texts[token] = text
     return texts
 
@@ -4649,8 +4650,8 @@ def conversation_rollout(
 def policy_names() -> dict[str, str]:
     """Every behaviour of `ScriptedPolicy` with one line about it.
 
-    The one-off faults befall the second question, so that the turn before shows what they
-    leave alone and the turn after what they spoil.
+    Faults that befall one turn befall the second question: the turn before shows what they
+    leave alone, the turn after what they spoil.
     """
     return {
         "plain": "answers at once, without reasoning",
@@ -4663,7 +4664,7 @@ def policy_names() -> dict[str, str]:
         "wrong": "gets every second sum wrong",
         "no_end": "second answer comes without its end token, as from an engine that cuts it off",
         "cut": "rambles on at the second question until the token limit cuts it",
-        "broken_call": "second answer is a tool call that is not valid JSON",
+        "broken_call": "second answer is a tool call, written as <tool_call>, that is not JSON",
     }
 
 
@@ -4722,7 +4723,11 @@ def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = F
         by_hand = tokenizer.encode(written, add_special_tokens=False)
         return [*by_hand, *render_answer(renderer, text, block=False)]
     stops = renderer.get_stop_sequences()
-    end = [stops[0]] if isinstance(stops[0], int) else tokenizer.encode(stops[0])
+    end = (
+        [stops[0]]
+        if isinstance(stops[0], int)
+        else tokenizer.encode(stops[0], add_special_tokens=False)
+    )
     return [*tokenizer.encode(text, add_special_tokens=False), *end]
 
 
@@ -4930,6 +4935,7 @@ class TutorEnv(MessageEnv):
             episode_done=give_up,
             next_messages=self.say(f"{correction}\n{self.question()}"),
             metrics=metrics,
+            logs={"parse_failure_kind": "content", "parse_failure_detail": details},
         )
 
 
@@ -5023,23 +5029,24 @@ class Episode:
 
 @app.function(hide_code=True)
 async def play(
-    spec: EpisodeSpec, renderer: Any, policy: TokenCompleter, tutor: MessageEnv
+    renderer: Any,
+    policy: TokenCompleter,
+    tutor: MessageEnv,
+    parse_error_policy: ParseErrorPolicy | None = None,
+    **limits: Any,
 ) -> Trajectory:
-    """One rollout through the cookbook's own adapter and loop."""
-    env = EnvFromMessageEnv(
-        renderer,
-        tutor,
-        failed_parse_reward=spec.failed_parse_reward,
-        terminate_on_parse_error=spec.terminate_on_parse_error,
-        max_trajectory_tokens=spec.max_trajectory_tokens,
-        max_generation_tokens=spec.max_generation_tokens,
-        context_overflow_reward=spec.context_overflow_reward,
-        terminate_on_length=spec.terminate_on_length,
-        # A pupil that never gives a readable answer must not keep the page busy for ever.
-        rollout_limits=RolloutLimits(max_turns=4 * spec.turns + 4),
-    )
-    if spec.parse_error_policy is not None:
-        env.set_parse_error_policy(spec.parse_error_policy)  # also tells the tutor
+    """One rollout: messages in, tokens out, through the cookbook's own adapter and loop.
+
+    Args:
+        renderer: Writes the conversation as tokens and reads answers back.
+        policy: Samples an answer for a prompt.
+        tutor: The environment of messages.
+        parse_error_policy: What to do with answers that do not parse.
+        limits: Further arguments of `EnvFromMessageEnv`, such as `max_trajectory_tokens`.
+    """
+    env = EnvFromMessageEnv(renderer, tutor, **limits)
+    if parse_error_policy is not None:
+        env.set_parse_error_policy(parse_error_policy)  # hands it on to the tutor, too
     return await do_single_rollout(policy, env)
 
 
@@ -5071,7 +5078,20 @@ async def play_episode(
             heard.append(len(env.messages))
             return await pupil(*args, **kwargs)
 
-    trajectory = await play(spec, renderer, Listener(), env)
+    trajectory = await play(
+        renderer,
+        Listener(),
+        env,
+        parse_error_policy=spec.parse_error_policy,
+        failed_parse_reward=spec.failed_parse_reward,
+        terminate_on_parse_error=spec.terminate_on_parse_error,
+        max_trajectory_tokens=spec.max_trajectory_tokens,
+        max_generation_tokens=spec.max_generation_tokens,
+        context_overflow_reward=spec.context_overflow_reward,
+        terminate_on_length=spec.terminate_on_length,
+        # A pupil that never gives a readable answer must not keep the page busy for ever.
+        rollout_limits=RolloutLimits(max_turns=4 * spec.turns + 4),
+    )
     messages: list[Any] = list(env.messages)
     lines: list[Line] = []
     told = 0
@@ -5189,6 +5209,300 @@ def run_episode(spec: EpisodeSpec, tokenizer: Any | None = None) -> Episode:
     if isinstance(episode, str):
         raise ValueError(episode)
     return episode
+
+
+@app.function(hide_code=True)
+def load_vocabulary(
+    name: str,
+    timeout: float = 30.0,
+    loader: Callable[[str], Any] = get_tokenizer,
+    own_code: bool = False,
+) -> tuple[Any | None, str]:
+    """A model's own tokenizer by its Hugging Face name, or the reason there is none.
+
+    Only ever called when a reader asks for it. Loading happens in a thread of its own that is
+    left behind when it takes too long, because without a network the hub client may wait and
+    retry for minutes.
+
+    Args:
+        name: "owner/model". Paths are refused: `get_tokenizer` would run code found there.
+        timeout: Seconds to wait.
+        loader: Stands in for `get_tokenizer` in tests.
+        own_code: Also load models whose tokenizer is code of their own (Kimi); not for a
+            served app, where a stranger types the name.
+
+    Returns:
+        (tokenizer, "") or (None, one sentence).
+    """
+    model = name.strip()
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,60}/[A-Za-z0-9][\w.-]{0,90}", model):
+        return None, "Type a model as owner/name, for example Qwen/Qwen3-8B."
+    if Path(model).exists():
+        return None, f"{model} is a path on this machine; only models of the hub are loaded."
+    if model.lower().startswith("moonshotai/") and not own_code:
+        return None, f"{model} brings code of its own, which a served page does not run."
+    result: list[Any] = []
+
+    def load() -> None:
+        try:
+            result.append(loader(model))
+        except BaseException as error:  # told to the reader, whatever it is
+            result.append(error)
+
+    worker = threading.Thread(target=load, daemon=True)
+    worker.start()
+    worker.join(timeout)
+    stays = "The offline vocabulary stays."
+    if not result:
+        return None, f"{model} did not load within {timeout:g} seconds. {stays}"
+    if isinstance(result[0], BaseException):
+        return None, f"{model} could not be loaded: {first_sentence(result[0])}. {stays}"
+    return result[0], ""
+
+
+@app.function(hide_code=True)
+def episode_presets() -> dict[str, EpisodeSpec]:
+    """Named starting points: two renderers of one family, then every way an episode ends."""
+    cut = EpisodeSpec("qwen3", "cut", max_generation_tokens=24)
+    unread = EpisodeSpec("qwen3", "no_end", max_generation_tokens=24)
+    forgiving = ParseErrorPolicy(
+        max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True
+    )
+    kept = EpisodeSpec("qwen3_5_preserve_thinking", "reasoning", max_generation_tokens=24)
+    return {
+        "Reasoning is stripped from history": replace(kept, renderer="qwen3_5"),
+        "Reasoning stays in history": kept,
+        "The next prompt is over budget": replace(kept, max_trajectory_tokens=100),
+        "The first prompt is over budget": replace(kept, max_trajectory_tokens=40),
+        "An answer is cut: the end": cut,
+        "An answer is cut: go on": replace(cut, terminate_on_length=False),
+        "An answer does not parse: the end": unread,
+        "An answer does not parse: go on": replace(unread, terminate_on_parse_error=False),
+        "An answer does not parse: masked": replace(unread, parse_error_policy=forgiving),
+        "A tool call does not parse: ask again": EpisodeSpec(
+            "qwen3", "broken_call", max_generation_tokens=24, parse_error_policy=forgiving
+        ),
+    }
+
+
+@app.function(hide_code=True)
+def explain_ending(episode: Episode) -> str:
+    """Plain sentences on how an episode ended and what befell its turns, for markdown.
+
+    Read from the trajectory (stop reason, metrics, logs, empty observations); the arguments
+    of the environment give the limits, the renderer the length of a prompt over budget.
+    """
+    spec = episode.spec
+    transitions = episode.rollout.trajectory.transitions
+    sentences: list[str] = []
+    for turn, transition in enumerate(transitions):
+        metrics, ended = transition.metrics, transition.episode_done
+        reward = number_text(transition.reward)
+        masked = (
+            " Its tokens are masked: mask 0, advantage 0."
+            if metrics.get(PARSE_ERROR_MASKED_METRIC_KEY)
+            else ""
+        )
+        if "truncated_turn" in transition.logs:
+            sentences.append(
+                f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens. "
+                "`terminate_on_length=False` kept it as it was and went on; "
+                f"the turn's reward is {reward}."
+            )
+        elif metrics.get("max_tokens_reached") and len(transition.ac.tokens):
+            sentences.append(
+                f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens, before "
+                "its end token. `terminate_on_length=True` ended the episode with "
+                f"`context_overflow_reward`, {reward}. The tutor never saw the answer; its "
+                "tokens are trained all the same."
+            )
+        elif metrics.get("max_tokens_reached"):
+            length = episode.renderer.build_generation_prompt(list(episode.messages)).length
+            sentences.append(
+                f"The first prompt takes {length} tokens. With the {spec.max_generation_tokens} "
+                f"reserved for an answer that is over the budget of "
+                f"{spec.max_trajectory_tokens}, so the model was never asked. What is left is "
+                f"one empty turn with `context_overflow_reward`, {reward}: no datum comes of "
+                "it, but the reward still counts in its group's mean."
+            )
+        elif metrics.get("context_overflow"):
+            length = episode.renderer.build_generation_prompt(list(episode.messages)).length
+            lost = metrics.get("correct")
+            instead = "" if lost is None else f" instead of the {number_text(lost)} it had earned"
+            sentences.append(
+                f"Turn {turn} was answered, but the next prompt would take {length} tokens; with "
+                f"the {spec.max_generation_tokens} reserved for an answer that is over the "
+                f"budget of {spec.max_trajectory_tokens}. The episode ended there, and turn "
+                f"{turn} got `context_overflow_reward`, {reward},{instead or ' as its reward'}."
+            )
+        elif metrics.get("parse_error") and transition.logs.get("parse_failure_kind") == "content":
+            after = (
+                "used up the policy's retries and ended the episode with its `terminal_reward`"
+                if ended
+                else "was answered with a correction, less the policy's `penalty_per_error`"
+            )
+            sentences.append(
+                f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"
+            )
+        elif metrics.get("parse_error"):
+            broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
+            if spec.parse_error_policy is not None:
+                sentences.append(
+                    f"{broken} A `ParseErrorPolicy` never retries that: the episode ended with "
+                    f"its `terminal_reward`, {reward}.{masked}"
+                )
+            elif ended:
+                sentences.append(
+                    f"{broken} `terminate_on_parse_error=True` ended the episode with "
+                    f"`failed_parse_reward`, {reward}."
+                )
+            else:
+                sentences.append(
+                    f"{broken} It got `failed_parse_reward`, {reward}, and "
+                    "`terminate_on_parse_error=False` went on with an empty observation."
+                )
+        if turn and not transition.ob.length and len(transition.ac.tokens):
+            sentences.append(
+                f"Turn {turn} saw nothing at all: the first of its {len(transition.ac.tokens)} "
+                "action tokens begins a datum, so it is no target and cannot be trained."
+            )
+    total = number_text(sum(episode.rewards))
+    if episode.stop_reason == StopReason.COMPLETED:
+        sentences.append(
+            f"The tutor ended the episode after its last question, in turn "
+            f"{len(transitions) - 1}. The rewards sum to {total}."
+        )
+    elif episode.stop_reason == StopReason.MAX_TURNS:
+        sentences.append(
+            f"No end came of itself: the limit of {len(transitions)} turns that this page sets "
+            "stopped the episode."
+        )
+    return " ".join(sentences)
+
+
+@app.function(hide_code=True)
+def turn_facts(episode: Episode) -> pd.DataFrame:
+    """One row per turn, read from the trajectory: tokens, reward, metrics, logs."""
+
+    def pairs(facts: Mapping[str, Any]) -> str:
+        return ", ".join(
+            f"{name} {value if isinstance(value, str) else number_text(value)}"
+            for name, value in facts.items()
+        )
+
+    return pd.DataFrame(
+        {
+            "turn": range(len(episode.rewards)),
+            "observation tokens": [t.ob.length for t in episode.rollout.trajectory.transitions],
+            "action tokens": [len(t.ac.tokens) for t in episode.rollout.trajectory.transitions],
+            "sampling stopped by": [
+                t.ac.stop_reason for t in episode.rollout.trajectory.transitions
+            ],
+            "reward": [number_text(reward) for reward in episode.rewards],
+            "metrics": [pairs(metrics) for metrics in episode.metrics],
+            "logs": [pairs(logs) for logs in episode.logs],
+            "ends the episode": [
+                "yes" if t.episode_done else "no" for t in episode.rollout.trajectory.transitions
+            ],
+        }
+    )
+
+
+@app.function(hide_code=True)
+def endings_table(presets: Mapping[str, EpisodeSpec]) -> pd.DataFrame:
+    """Every preset played once: renderer, pupil, rewards, stop reason, turns, datums."""
+    rows = []
+    for name, episode in zip(presets, run_episodes(list(presets.values())), strict=True):
+        if isinstance(episode, str):
+            rows.append({"preset": name, "stop reason": episode})
+            continue
+        built = build_datums(episode.rollout.trajectory)
+        rows.append(
+            {
+                "preset": name,
+                "renderer": episode.spec.renderer,
+                "pupil": episode.spec.policy,
+                "rewards": ", ".join(number_text(reward) for reward in episode.rewards),
+                "stop reason": episode.stop_reason or "none",
+                "turns": str(len(episode.rewards)),
+                "datums": str(len(built.data)),
+            }
+        )
+    return pd.DataFrame(rows).fillna("")
+
+
+@app.function(hide_code=True)
+def transcript(episode: Episode) -> mo.Html:
+    """The conversation as bubbles; the pupil's show what was sampled, markers and all."""
+    items = []
+    for line in episode.lines:
+        told = "".join(
+            char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}"
+            for char in line.text
+        )
+        pupil = line.role == "pupil"
+        hue = PALETTE["action" if pupil else "observation"]
+        letter = hue["letter"]
+        items.append(
+            f'<li style="margin:0.4rem 0;margin-{"left" if pupil else "right"}:12%;'
+            f"padding:0.4rem 0.7rem;border-left:4px solid {hue['fill']};border-radius:4px;"
+            f'background:color-mix(in srgb,{hue["fill"]} 14%,transparent)">'
+            f'<div style="font-size:0.8rem;opacity:0.85">Turn {line.turn} · '
+            f"{letter} · {'pupil, as sampled' if pupil else 'tutor'}</div>"
+            f'<div style="white-space:pre-wrap;overflow-wrap:anywhere">{html.escape(told)}</div>'
+            "</li>"
+        )
+    return mo.Html(
+        '<ol aria-label="Transcript" style="list-style:none;padding:0;margin:0;max-width:46rem">'
+        + "".join(items)
+        + "</ol>"
+    )
+
+
+@app.function(hide_code=True)
+def code_of(*things: Any) -> str:
+    """Source of classes and functions as they run, without marimo's decorators.
+
+    A class of a running notebook has no file that `inspect` could open, but its methods know
+    where they were compiled from.
+    """
+    texts = []
+    for thing in things:
+        member = thing
+        if inspect.isclass(thing):
+            member = next(value for value in vars(thing).values() if inspect.isfunction(value))
+        member = inspect.unwrap(member)
+        lines, _ = inspect.findsource(member)
+        source = "".join(lines)
+        node = next(
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name == thing.__name__
+        )
+        texts.append(textwrap.dedent(ast.get_source_segment(source, node, padded=True) or ""))
+    return "\n\n\n".join(texts)
+
+
+@app.function(hide_code=True)
+def tutor_code() -> str:
+    """A script to start one's own environment from: the imports, `TutorEnv`, and `play`."""
+    imports = """import random
+import re
+from typing import Any
+
+from tinker_cookbook.completers import TokenCompleter
+from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
+from tinker_cookbook.rl.rollouts import do_single_rollout
+from tinker_cookbook.rl.types import (
+    PARSE_ERROR_MASKED_METRIC_KEY,
+    STOP_METRIC_PREFIX,
+    StopReason,
+    Trajectory,
+)"""
+    return f"{imports}\n\n\n{code_of(TutorEnv, play)}\n"
 
 
 @app.cell(hide_code=True)
