@@ -4,9 +4,14 @@ Plain functions and classes, no pytest: the fixtures in `conftest.py` and the sc
 (`benchmark.py`, `load.py`, `screenshots.py`) are built from them.
 """
 
+import base64
 import contextlib
+import csv
+import html
+import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -45,22 +50,33 @@ CHROMIUM_FLAGS = [
 # Generous: the first import of the cookbook on a busy machine takes many seconds.
 PATIENCE_S = 120.0
 
-# Counts the kernel's answers in the page, so that a test waits for an event, not for a clock.
-COUNT_ANSWERS = """
+# Reads the kernel's messages in the page: counts answers, so that a test waits for an event and
+# not for a clock; and keeps what failed, because run mode hides failed cells from the reader.
+LISTEN = """
 window.__answers = 0;
+window.__failures = [];
+const listen = (message) => {
+  if (message.op === "completed-run") window.__answers += 1;
+  if (message.op !== "cell-op") return;
+  const {cell_id, output, console: printed} = message.data;
+  if (output?.channel === "marimo-error") {
+    const errors = [output.data].flat().filter((error) => error.type !== "ancestor-stopped");
+    if (errors.length) window.__failures.push(`${cell_id}: ${JSON.stringify(errors)}`);
+  }
+  for (const line of [printed ?? []].flat()) {
+    window.__failures.push(`${cell_id}: ${line.channel}: ${JSON.stringify(line.data)}`);
+  }
+};
 const NativeWebSocket = window.WebSocket;
 window.WebSocket = class extends NativeWebSocket {
   constructor(...args) {
     super(...args);
     this.addEventListener("message", (event) => {
-      if (typeof event.data === "string" && event.data.startsWith('{"op": "completed-run"')) {
-        window.__answers += 1;
-      }
+      if (typeof event.data === "string") listen(JSON.parse(event.data));
     });
   }
 };
 """
-
 # Shadow roots included: marimo draws what stands inside a widget in one.
 ALL_ELEMENTS = """
 const all = (root) => [...root.querySelectorAll("*")].flatMap(
@@ -91,6 +107,11 @@ BLANK_FIGURES = (
     return pixels.every((pixel) => pixel === pixels[0]) ? index : -1;
   }).filter((index) => index >= 0);
 }"""
+)
+
+
+FIGURE_IN_MARKUP = re.compile(
+    r"<marimo-mime-renderer data-mime='[^']*vega[^']*' data-data='([^']*)'"
 )
 
 
@@ -137,7 +158,7 @@ def run_marimo(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Co
 def copy_project(target: Path) -> Path:
     """The notebook and what it needs to run, in a folder of its own; returns the notebook."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (NOTEBOOK.name, "pyproject.toml"):
+    for name in (NOTEBOOK.name, "pyproject.toml", "uv.lock", "README.md"):
         shutil.copy(ROOT / name, target / name)
     if (ROOT / "assets").is_dir():
         shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
@@ -255,7 +276,7 @@ class Reader:
             ),
         )
         page.on("pageerror", lambda error: reader.faults.append(f"exception: {error}"))
-        page.add_init_script(COUNT_ANSWERS)
+        page.add_init_script(LISTEN)
         return reader
 
     def open(self, server: Server) -> None:
@@ -336,11 +357,12 @@ class Reader:
         )
 
     def failed_cells(self) -> list[str]:
-        """Text of every error that marimo shows on the page."""
-        return self.page.locator(
-            ".marimo-error, [data-testid='marimo-error'], .output.error, .traceback, "
-            "marimo-error, .mpl-error"
+        """What went wrong in cells: errors and console output sent, tracebacks on the page."""
+        sent: list[str] = self.page.evaluate("window.__failures")
+        shown = self.page.locator(
+            ".console-output-area, [role=alert] .text-error"
         ).all_inner_texts()
+        return [*sent, *shown]
 
 
 @contextlib.contextmanager
@@ -412,7 +434,7 @@ class Export:
 
     Attributes:
         path: The file.
-        html: Its text.
+        text: Its text.
         session: What the kernel had shown: `{"cells": [{"outputs": …, "console": …}]}`.
         notebook: The cells as written, in the same order.
         output: What the command itself printed (both streams).
@@ -420,7 +442,7 @@ class Export:
     """
 
     path: Path
-    html: str
+    text: str
     session: dict[str, Any]
     notebook: dict[str, Any]
     output: str
@@ -430,63 +452,111 @@ class Export:
         """Everything in the exported session that a reader should not meet."""
         return session_faults(self.session, self.notebook)
 
+    def figures(self) -> list[dict[str, Any]]:
+        """The Vega-Lite specs on the page, those in closed accordions included."""
+        return [spec for cell in self.session["cells"] for spec in cell_figures(cell)]
+
 
 def export_html(notebook: Path, target: Path, *options: str) -> Export:
     """`marimo export html`, with the session inside the page read back."""
     done = run_marimo("export", "html", notebook, "-o", target, "-f", *options, cwd=notebook.parent)
     if not target.is_file():
         raise RuntimeError(f"Nothing was exported:\n{done.stdout}\n{done.stderr}")
-    html = target.read_text(encoding="utf-8")
+    text = target.read_text(encoding="utf-8")
     return Export(
         path=target,
-        html=html,
-        session=mounted(html, "session"),
-        notebook=mounted(html, "notebook"),
+        text=text,
+        session=mounted(text, "session"),
+        notebook=mounted(text, "notebook"),
         output=done.stdout + done.stderr,
         code=done.returncode,
     )
 
 
-def mounted(html: str, key: str) -> dict[str, Any]:
+def mounted(page: str, key: str) -> dict[str, Any]:
     """One entry of the configuration with which a static page mounts itself."""
-    start = html.index('"__MARIMO_MOUNT_CONFIG__"')
+    start = page.index('"__MARIMO_MOUNT_CONFIG__"')
     marker = f'"{key}": '
-    value, _ = json.JSONDecoder().raw_decode(html[html.index(marker, start) + len(marker) :])
+    value, _ = json.JSONDecoder().raw_decode(page[page.index(marker, start) + len(marker) :])
     return value
 
 
 def session_faults(session: Mapping[str, Any], notebook: Mapping[str, Any]) -> list[str]:
     """Console output, errors, tracebacks and empty figures of an exported session.
 
-    `marimo export html` exits 0 when a cell or a chart failed, so the page is judged by this.
+    `marimo export html` exits 0 although a chart failed, so the page is judged by this.
     """
     faults: list[str] = []
-    sources = [cell.get("code") or "" for cell in notebook["cells"]]
-    for index, cell in enumerate(session["cells"]):
-        where = f"cell {index} ({first_line(sources[index]) if index < len(sources) else ''})"
-        for line in cell.get("console") or []:
-            faults.append(f"{where}: console {line.get('name')}: {line.get('text')}")
+    for cell, written in zip(session["cells"], notebook["cells"], strict=True):
+        where = f"cell `{first_line(written.get('code') or '')}`"
+        for printed in cell.get("console") or []:
+            text = plain(printed.get("text") or "")
+            faults.append(f"{where}: {printed.get('name')}: {text[-300:]}")
         for output in cell.get("outputs") or []:
-            if output.get("type") == "error":
-                faults.append(f"{where}: {output.get('ename')}: {output.get('evalue')}")
+            if output["type"] == "error":
+                faults.append(f"{where}: {output['ename']}: {output['evalue']}")
                 continue
-            for mime, data in (output.get("data") or {}).items():
-                text = data if isinstance(data, str) else json.dumps(data)
-                if "Traceback (most recent call last)" in text or "marimo+error" in mime:
-                    faults.append(f"{where}: traceback: {text[:300]}")
-                if is_empty_figure(mime, data):
+            for mime, data in output["data"].items():
+                if "Traceback (most recent call last)" in str(data):
+                    faults.append(f"{where}: traceback: {plain(str(data))[-300:]}")
+                if mime.startswith("application/vnd.vega") and not data:
                     faults.append(f"{where}: empty figure")
+        for spec in cell_figures(cell):
+            if spec_rows(spec) == 0:
+                faults.append(f"{where}: figure without a row")
     return faults
 
 
-def is_empty_figure(mime: str, data: Any) -> bool:
-    """A Vega spec without rows or without marks, or a figure that came out as no text at all."""
-    if "vega" not in mime:
-        return False
-    spec = json.loads(data) if isinstance(data, str) and data.strip() else data
+def cell_figures(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The Vega-Lite specs in one cell's outputs, whether bare or inside a layout."""
+    specs: list[dict[str, Any]] = []
+    for output in cell.get("outputs") or []:
+        for mime, data in (output.get("data") or {}).items():
+            if mime.startswith("application/vnd.vega") and data:
+                specs.append(json.loads(data) if isinstance(data, str) else data)
+            elif isinstance(data, str):
+                # Attributes hold JSON, figures in widgets nest it; unescape until it is bare.
+                specs += [json.loads(json.loads(text)) for text in nested_figures(data)]
+    return specs
+
+
+def nested_figures(markup: str) -> list[str]:
+    """The `data-data` attributes (JSON text) of figures inside markup, at any depth."""
+    found: list[str] = []
+    while "marimo-mime-renderer" in markup:
+        found += [html.unescape(match[1]) for match in FIGURE_IN_MARKUP.finditer(markup)]
+        rest = html.unescape(FIGURE_IN_MARKUP.sub("", markup))
+        if rest == markup:
+            break
+        markup = rest
+    return found
+
+
+def spec_rows(spec: Any) -> int:
+    """Number of data rows that a Vega-Lite spec carries, in all its sources together."""
+    if isinstance(spec, list):
+        return sum(map(spec_rows, spec))
     if not isinstance(spec, dict):
-        return True
-    return not any(key in spec for key in ("mark", "layer", "hconcat", "vconcat", "concat", "spec"))
+        return 0
+    rows = 0
+    for key, value in spec.items():
+        if key == "datasets":
+            rows += sum(len(dataset) for dataset in value.values())
+        elif key == "data" and isinstance(value, dict) and "url" in value:
+            text = base64.b64decode(value["url"].split(",", 1)[1]).decode()
+            rows += sum(1 for _ in csv.reader(io.StringIO(text))) - 1
+        elif key == "data" and isinstance(value, dict) and "values" in value:
+            rows += len(value["values"])
+        elif key == "data" and isinstance(value, dict) and "sequence" in value:
+            rows += 1
+        else:
+            rows += spec_rows(value)
+    return rows
+
+
+def plain(markup: str) -> str:
+    """Text of a piece of HTML, good enough for a message."""
+    return html.unescape(re.sub(r"<[^>]*>", "", markup)).strip()
 
 
 def first_line(code: str) -> str:

@@ -1,0 +1,23 @@
+"""The notebook in the editor, as `marimo edit` serves it."""
+
+from collections.abc import Iterator
+
+import pytest
+from browser import Reader, Server, seat
+from playwright.sync_api import Browser, expect
+
+
+@pytest.fixture
+def edit_page(browser: Browser, edit_server: Server) -> Iterator[Reader]:
+    with seat(browser) as reader:
+        reader.page.goto(edit_server.url)
+        reader.page.wait_for_function("window.__answers > 0")
+        yield reader
+
+
+def test_editor_opens_and_runs_every_cell(edit_page: Reader) -> None:
+    page = edit_page.page
+    expect(page.get_by_role("heading", name="1. The idea")).to_be_visible()
+    assert edit_page.failed_cells() == []
+    assert page.locator("[data-status='stale'], [data-status='disabled-transitively']").count() == 0
+    assert edit_page.faults == []
