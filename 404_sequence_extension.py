@@ -584,7 +584,7 @@ def _(group_result):
 
 
 @app.cell(hide_code=True)
-async def _(group_members):
+def _(group_members):
     _rewards = {
         letter: parse_rewards(text, len(group_members[letter].trajectory.transitions), letter)[0]
         for letter, text in group_presets()["All the same: no gradient"].items()
@@ -593,7 +593,7 @@ async def _(group_members):
         group_members, {letter: given for letter, given in _rewards.items() if given is not None}
     )
     _ones = nonzero_targets(_constant.data, "mask")
-    _penalised = await kl_penalised(_constant.data)
+    _penalised = kl_penalised(_constant.data)
     _removed = [
         name
         for name in _constant.data[0].loss_fn_inputs
@@ -2546,14 +2546,20 @@ class RecordingSampler:
 
 
 @app.function(hide_code=True)
-async def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
+def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
     """Copies of the datums after the real `incorporate_kl_penalty`, with coefficient 0.1."""
     copies = [
         tinker.Datum(model_input=datum.model_input, loss_fn_inputs=dict(datum.loss_fn_inputs))
         for datum in data_D
     ]
     base: Any = RecordingSampler()
-    await incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0)
+    # In a thread, for the kernel's own loop is running; a cell that awaits would do as well,
+    # but then the notebook could not be exported as a flat script.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(
+            asyncio.run,
+            incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0),
+        ).result()
     return copies
 
 
