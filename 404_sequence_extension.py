@@ -4,7 +4,7 @@
 #     "altair>=6.0",
 #     "marimo>=0.20",
 #     "pandas>=2.2",
-#     "pydantic>=2.7",
+#     "pydantic>=2.8",
 #     "rapidfuzz>=3.9",
 #     "tinker>=0.10",
 #     "tinker-cookbook>=0.5.8",
@@ -36,8 +36,11 @@ with app.setup(hide_code=True):
     import ast
     import asyncio
     import base64
+    import contextlib
     import html
     import inspect
+    import io
+    import itertools
     import json
     import logging
     import math
@@ -55,7 +58,7 @@ with app.setup(hide_code=True):
     from dataclasses import dataclass, field, fields, replace
     from itertools import pairwise
     from pathlib import Path
-    from typing import Any, Literal
+    from typing import IO, Annotated, Any, Literal
 
     import altair as alt
     import marimo as mo
@@ -64,6 +67,22 @@ with app.setup(hide_code=True):
     import pydantic
     import tinker
     from numpy.typing import NDArray
+    from pydantic import (
+        AfterValidator,
+        AliasChoices,
+        AliasPath,
+        BaseModel,
+        BeforeValidator,
+        ConfigDict,
+        Discriminator,
+        FailFast,
+        Field,
+        PlainValidator,
+        RootModel,
+        Tag,
+        ValidationError,
+    )
+    from pydantic_core import PydanticCustomError
     from rapidfuzz.distance import LCSseq
     from tinker_cookbook import renderers
     from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
@@ -143,6 +162,41 @@ with app.setup(hide_code=True):
     MAX_FIELD_TOKENS = 2_000
     MAX_DRAFT_TURNS = 16
     MAX_DRAFT_LENGTH = 8_000
+    # Bounds of files (section 9 and the command line), checked before the work they bound.
+    # A rollout of 100 turns and 128,000 tokens that repeats the whole history in every turn is
+    # 48 MB with 6.6 million numbers. Memory per byte is worst for commas and brackets.
+    MAX_FILE_BYTES = 64 * 2**20
+    MAX_FILE_VALUES = 10_000_000
+    MAX_FILE_CONTAINERS = 2_000_000
+    MAX_FILE_QUOTES = 8_000_000
+    MAX_FILE_ISSUES = 1_000
+    # Of one trajectory; tokens count the history again in every turn, as the work does.
+    MAX_ROLLOUT_TURNS = 2_000
+    MAX_ROLLOUT_TOKENS = 20_000_000
+    MAX_IMAGE_TOKENS = 100_000
+    MAX_VOCABULARY = 500_000
+    MAX_NAME_CHARS = 1_000
+    # Of one file on the page.
+    MAX_PAGE_ROLLOUTS = 2_000
+    MAX_PAGE_TOKENS = 100_000_000
+    # Keys by which a file, a trajectory and a turn are known.
+    FILE_KEYS = ("trajectories", "rollouts", "outputs")
+    TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
+    TURN_KEYS = ("ob", "append", "ac", "tokens", "prompt_token_ids", "choices")
+    # First bytes of what people upload by mistake.
+    FILE_MAGIC = {
+        b"PK\x03\x04": "a zip archive",
+        b"\x1f\x8b": "gzip-compressed",
+        b"\x28\xb5\x2f\xfd": "zstd-compressed",
+        b"\xfd7zXZ": "xz-compressed",
+        b"PAR1": "a Parquet file",
+        b"\x80\x04": "a Python pickle",
+        b"\x80\x05": "a Python pickle",
+        b"\xff\xfe": "UTF-16 text",
+        b"\xfe\xff": "UTF-16 text",
+        b"\x89PNG": "a PNG image",
+        b"%PDF": "a PDF",
+    }
     # The edited turns in the page's address: characters there, bytes once inflated.
     MAX_STATE_CHARS = 2_000
     MAX_STATE_BYTES = 100_000
@@ -1569,6 +1623,880 @@ def trajectory_to_native(
 def rollout_to_native(rollout: Rollout) -> dict[str, Any]:
     """A rollout with its name, group and vocabulary in the file format."""
     return trajectory_to_native(rollout.trajectory, rollout.name, rollout.group, rollout.vocab)
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class FileIssue:
+    """One sentence about a file, or about one trajectory in it.
+
+    Attributes:
+        message: The sentence; names line, trajectory, turn, field and index as far as known.
+        line: Line of the file, from 1.
+        trajectory: Index of the trajectory in the file, from 0; None when it is about the file.
+    """
+
+    message: str
+    line: int | None = None
+    trajectory: int | None = None
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Reading:
+    """What a file holds: the rollouts that can be read, and a sentence on each that cannot.
+
+    Attributes:
+        rollouts: In the order of the file.
+        issues: In the order of the file.
+        left_out: A sentence when a bound ended the reading early, else None.
+    """
+
+    rollouts: tuple[Rollout, ...]
+    issues: tuple[FileIssue, ...]
+    left_out: str | None = None
+
+
+@app.class_definition(hide_code=True)
+class RecordError(ValueError):
+    """What is wrong with one value of a file.
+
+    Attributes:
+        path: Keys and indices that lead from the file's value to the wrong one.
+        line: Line of the file where the parser stopped, when it is known without `path`.
+    """
+
+    def __init__(self, message: str, path: Sequence[Any] = (), line: int | None = None) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
+        self.line = line
+
+
+@app.class_definition(hide_code=True)
+class RepeatedKeyObject(dict[str, Any]):
+    """A JSON object that holds one key twice; JSON leaves open which value counts."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.key = next(key for key, count in counts.items() if count > 1)
+
+
+@app.function(hide_code=True)
+def describe_value(value: Any) -> str:
+    """A JSON value in a few characters, for use in a sentence."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return f"the text {shown(value)}" if isinstance(value, str) else shown(repr(value))
+
+
+@app.function(hide_code=True)
+def read_number(value: Any) -> Any:
+    """The words for numbers that JSON lacks, as numbers; anything else as it is."""
+    words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    return words.get(value, value) if isinstance(value, str) else value
+
+
+@app.class_definition(hide_code=True)
+class TokenList(RootModel):
+    """Token ids. Strict: no float, no boolean, no text."""
+
+    root: Annotated[
+        list[Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID)]],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.class_definition(hide_code=True)
+class NumberList(RootModel):
+    """Numbers only: the usual logprobs, checked without a call per entry."""
+
+    root: Annotated[list[Annotated[float, Field(strict=True)]], Field(strict=True), FailFast()]
+
+
+@app.class_definition(hide_code=True)
+class LooseNumberList(RootModel):
+    """Numbers where an entry may also be null or a word, see `read_number`."""
+
+    root: Annotated[
+        list[Annotated[float | None, Field(strict=True), BeforeValidator(read_number)]],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.class_definition(hide_code=True)
+class ImageRecord(BaseModel):
+    """One image inside an observation, as `element_to_native` writes it."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    image: str
+    tokens: Annotated[int, Field(ge=0, le=MAX_IMAGE_TOKENS)]
+    asset: Literal["png", "jpeg"] | None = None
+
+
+@app.function(hide_code=True)
+def record_to_chunk(record: ImageRecord) -> Any:
+    """The cookbook's chunk for one image; equal records give equal chunks.
+
+    Raises:
+        PydanticCustomError: A data URI that does not hold base64 of a png or jpeg.
+    """
+    if record.asset is not None:
+        return tinker.types.ImageAssetPointerChunk(
+            location=record.image, format=record.asset, expected_tokens=record.tokens
+        )
+    uri = re.match(r"data:image/(\w+);base64,", record.image)
+    if uri is None:
+        return image_chunk(record.image, record.tokens)
+    if uri[1] not in ("png", "jpeg"):
+        raise PydanticCustomError("image", "only png and jpeg images are read")
+    try:
+        data = base64.b64decode(record.image[uri.end() :], validate=True)
+    except ValueError:
+        raise PydanticCustomError("image", "the data URI does not hold valid base64") from None
+    return tinker.types.ImageChunk(
+        data=data, format="jpeg" if uri[1] == "jpeg" else "png", expected_tokens=record.tokens
+    )
+
+
+@app.class_definition(hide_code=True)
+class ElementList(RootModel):
+    """Token ids and images: an observation that holds at least one image."""
+
+    root: Annotated[
+        list[
+            Annotated[
+                Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID), Tag("token")]
+                | Annotated[ImageRecord, AfterValidator(record_to_chunk), Tag("picture")],
+                Discriminator(lambda value: "picture" if isinstance(value, dict) else "token"),
+            ]
+        ],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.function(hide_code=True)
+def read_elements(value: Any) -> TokenList | ElementList | None:
+    """An observation as flat elements: token ids only, or with one chunk per image.
+
+    Raises:
+        ValidationError: With the index of the first wrong element.
+    """
+    if value is None:
+        return None
+    try:
+        return TokenList.model_validate(value)
+    except ValidationError:
+        if not isinstance(value, list) or not any(isinstance(entry, dict) for entry in value):
+            raise
+    return ElementList.model_validate(value)
+
+
+@app.function(hide_code=True)
+def read_logprobs(value: Any) -> list[float] | None:
+    """Logprobs as a plain list, or as completion servers nest them.
+
+    Read are `[-0.1, null, "NaN"]`, `{"token_logprobs": [...]}` and
+    `{"content": [{"logprob": -0.1}, ...]}`; an entry that is null becomes NaN.
+    """
+    if isinstance(value, dict) and "token_logprobs" in value:
+        value = value["token_logprobs"]
+    elif isinstance(value, dict) and isinstance(value.get("content"), list):
+        value = [
+            entry.get("logprob") if isinstance(entry, dict) else entry for entry in value["content"]
+        ]
+    if value is None:
+        return None
+    try:
+        return NumberList.model_validate(value).root
+    except ValidationError:
+        loose = LooseNumberList.model_validate(value).root
+    return [math.nan if number is None else number for number in loose]
+
+
+@app.function(hide_code=True)
+def read_vocabulary(value: Any) -> dict[int, str]:
+    """Token texts by id. Keys of a JSON object are text, so ids arrive as `"17"`.
+
+    Raises:
+        PydanticCustomError: With the first wrong entry.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise PydanticCustomError("dict_type", "not an object")
+    problem = ""
+    vocab: dict[int, str] = {}
+    if len(value) > MAX_VOCABULARY:
+        problem = f"expected at most {MAX_VOCABULARY:,} entries, got {len(value):,}"
+    for key, text in value.items() if not problem else ():
+        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_TOKEN_ID:
+            problem = f"expected a token id as key, got {shown(key)}"
+        elif not isinstance(text, str):
+            problem = f"expected a text for token {key}, got {describe_value(text)}"
+        elif len(text) > MAX_NAME_CHARS:
+            problem = f"the text of token {key} is longer than {MAX_NAME_CHARS:,} characters"
+        elif not text.isascii() and re.search("[\ud800-\udfff]", text):
+            problem = f"the text of token {key} holds half of a surrogate pair"
+        if problem:
+            break
+        vocab[int(key)] = text
+    if problem:
+        raise PydanticCustomError("vocabulary", "{problem}", {"problem": problem})
+    return vocab
+
+
+@app.class_definition(hide_code=True)
+class TurnRecord(BaseModel):
+    """One turn. The aliases are the table of key names that are read.
+
+    `ob`, `append`, `ac` are this page's own names, `tokens.*` those of verifiers trajectory
+    steps, `prompt_token_ids` and the like those of completion servers.
+    """
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    ob: Annotated[Any, PlainValidator(read_elements)] = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "ob",
+            AliasPath("tokens", "prompt_ids"),
+            "prompt_token_ids",
+            AliasPath("choices", 0, "prompt_token_ids"),
+        ),
+    )
+    append: Annotated[Any, PlainValidator(read_elements)] = None
+    ac: TokenList = Field(
+        validation_alias=AliasChoices(
+            "ac",
+            AliasPath("tokens", "completion_ids"),
+            "completion_token_ids",
+            "token_ids",
+            AliasPath("choices", 0, "token_ids"),
+            AliasPath("outputs", 0, "token_ids"),
+        )
+    )
+    logprobs: Annotated[Any, PlainValidator(read_logprobs)] = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            AliasPath("tokens", "completion_logprobs"),
+            "completion_logprobs",
+            "logprobs",
+            AliasPath("choices", 0, "logprobs"),
+        ),
+    )
+    reward: Annotated[float | None, BeforeValidator(read_number)] = None
+    episode_done: bool | None = None
+    metrics: (
+        Annotated[
+            dict[
+                Annotated[str, Field(max_length=MAX_NAME_CHARS)],
+                Annotated[float, BeforeValidator(read_number)],
+            ],
+            Field(max_length=1_000),
+        ]
+        | None
+    ) = None
+
+
+@app.class_definition(hide_code=True)
+class TrajectoryRecord(BaseModel):
+    """One trajectory. A reward of its own belongs to its last turn when no turn has one."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None
+    group: Annotated[
+        str | None,
+        Field(max_length=MAX_NAME_CHARS),
+        BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    ] = Field(default=None, validation_alias=AliasChoices("group", "example_id"))
+    vocab: Annotated[Any, PlainValidator(read_vocabulary)] = Field(default_factory=dict)
+    transitions: Annotated[list[TurnRecord], Field(max_length=MAX_ROLLOUT_TURNS), FailFast()] = (
+        Field(
+            validation_alias=AliasChoices(
+                "transitions", "trajectory", "steps", "turns", "responses"
+            )
+        )
+    )
+    reward: Annotated[float | None, BeforeValidator(read_number)] = None
+
+
+@app.function(hide_code=True)
+def record_problem(error: ValidationError) -> RecordError:
+    """The first problem pydantic found, in the words of this page."""
+    first = error.errors(include_url=False)[0]
+    path = tuple(step for step in first["loc"] if step not in ("token", "picture"))
+    kind, got, context = first["type"], first["input"], first.get("ctx", {})
+    token = any(
+        step in ("ob", "append", "ac", "prompt_ids", "completion_ids")
+        or str(step).endswith("token_ids")
+        for step in path
+    )
+    if kind == "missing" and path[-1:] == ("ac",):
+        return RecordError(
+            "no action tokens (`ac`, `token_ids`, `completion_token_ids` or "
+            "`tokens.completion_ids`)",
+            path[:-1],
+        )
+    if kind == "missing":
+        return RecordError(f"`{path[-1]}` is missing", path[:-1])
+    if kind in ("image", "vocabulary"):
+        return RecordError(first["msg"], path)
+    if kind in ("too_long", "string_too_long"):
+        unit = "entries" if kind == "too_long" else "characters"
+        return RecordError(f"longer than {context['max_length']:,} {unit}", path)
+    if kind == "string_unicode":
+        return RecordError("holds half of a surrogate pair, so it is not valid text", path)
+    expected = {
+        "int_type": "a whole number",
+        "float_type": "a number",
+        "list_type": "a list",
+        "dict_type": "an object",
+        "model_type": "an object",
+        "string_type": "a text",
+        "bool_type": "true or false",
+        "literal_error": f"one of {context.get('expected', '')}",
+    }.get(kind, first["msg"])
+    if path[-1:] == ("tokens",) and kind in ("int_type", "less_than_equal", "greater_than_equal"):
+        expected = f"a whole number from 0 to {MAX_IMAGE_TOKENS:,}"
+    elif token and kind in ("int_type", "less_than_equal", "greater_than_equal"):
+        expected = f"a token id (a whole number from 0 to {MAX_TOKEN_ID})"
+    return RecordError(f"expected {expected}, got {describe_value(got)}", path)
+
+
+@app.function(hide_code=True)
+def record_to_rollout(record: TrajectoryRecord, name: str) -> Rollout:
+    """A validated record as a rollout.
+
+    Observations share chunk objects: one that extends the previous observation + action holds
+    the previous chunks and adds its own. A rollout of T turns and n tokens so takes memory of
+    order n + T^2 chunk references, also where the file repeats the history in every turn.
+
+    Args:
+        record: What pydantic made of the file's value.
+        name: Used when the record has no name.
+
+    Raises:
+        RecordError: A turn has no observation, has two, or the turns are too long together.
+    """
+    transitions: list[Transition] = []
+    held: list[Any] = []
+    chunks: list[Any] = []
+    added: list[Any] = []
+    length = total = 0
+    rewards = [turn.reward for turn in record.transitions]
+    if rewards and all(reward is None for reward in rewards):
+        rewards[-1] = record.reward
+    for index, (turn, reward) in enumerate(zip(record.transitions, rewards, strict=True)):
+        path = ("transitions", index)
+        if turn.ob is None and turn.append is None:
+            raise RecordError(
+                "no observation (`ob`, `append`, `prompt_token_ids` or `tokens.prompt_ids`)", path
+            )
+        if turn.ob is not None and turn.append is not None:
+            raise RecordError("both `ob` and `append`, of which a turn has one", path)
+        if turn.append is not None and not index:
+            raise RecordError("the first turn has nothing to append to; it needs `ob`", path)
+        given = turn.append if turn.ob is None else turn.ob
+        fresh: list[Any] = given.root
+        if turn.ob is not None and fresh[: len(held)] == held:
+            fresh = fresh[len(held) :]
+        elif turn.ob is not None:
+            held, chunks, length = [], [], 0
+        # Tokens are checked already, and chunks that are shared would be checked every turn.
+        if isinstance(given, TokenList):
+            text = tinker.EncodedTextChunk.model_construct(tokens=fresh)
+            added = [text] if fresh else []
+        else:
+            added = elements_to_model_input(fresh).chunks
+        action = turn.ac.root
+        length += sum(chunk.length for chunk in added) + len(action)
+        total += length
+        if total > MAX_ROLLOUT_TOKENS:
+            raise RecordError(
+                f"the observations and actions up to here hold more than {MAX_ROLLOUT_TOKENS:,} "
+                "tokens; split the rollout",
+                path,
+            )
+        observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
+        last = index + 1 == len(record.transitions)
+        transitions.append(
+            Transition(
+                ob=observation,
+                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=turn.logprobs),
+                reward=0.0 if reward is None else reward,
+                episode_done=last if turn.episode_done is None else turn.episode_done,
+                metrics=dict(turn.metrics or {}),
+            )
+        )
+        held.extend(fresh)
+        held.extend(action)
+        chunks = list(observation.chunks)
+        if action:
+            chunks.append(tinker.EncodedTextChunk.model_construct(tokens=action))
+    return Rollout(
+        name=record.name or name,
+        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
+        vocab=record.vocab,
+        group=record.group,
+    )
+
+
+@app.function(hide_code=True)
+def parse_json(text: str) -> tuple[Any, bool]:
+    """JSON text to a value, and whether an object in it holds one key twice.
+
+    Raises:
+        RecordError: The text is not JSON, is nested too deep, or holds too much; every bound
+            is counted on the text, before a single object is made.
+    """
+    for signs, limit, unit in (
+        (",", MAX_FILE_VALUES, "commas"),
+        ("[{", MAX_FILE_CONTAINERS, "lists and objects"),
+        ('"', MAX_FILE_QUOTES, "quotation marks"),
+    ):
+        count = sum(text.count(sign) for sign in signs)
+        if count > limit:
+            raise RecordError(f"holds {count:,} {unit}, but at most {limit:,} are read")
+
+    repeated = False
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        repeated = True
+        return RepeatedKeyObject(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=make_object), repeated
+    except json.JSONDecodeError as error:
+        message = {
+            "Extra data": "more text after the end of the JSON value",
+            "Expecting value": "expected a value",
+        }.get(error.msg, error.msg[0].lower() + error.msg[1:].removesuffix(" at"))
+        place = f"column {error.colno:,}: {message}"
+        raise RecordError(f"not valid JSON at {place}", line=error.lineno) from None
+    except RecursionError:
+        raise RecordError("nested too deep to be read") from None
+    except ValueError:
+        # Python refuses to convert integers of more than 4300 digits.
+        number = re.search(r"[0-9]{4301}", text)
+        line = text.count("\n", 0, number.start()) + 1 if number else None
+        raise RecordError("a number with more than 4,300 digits", line=line) from None
+
+
+@app.function(hide_code=True)
+def json_children(text: str, position: int) -> Iterator[tuple[Any, int]]:
+    """Keys or indices of the JSON container at `position`, each with where its value starts.
+
+    Only for text that `parse_json` has accepted; a scalar has no children.
+    """
+    skip = re.compile(r"[\s,:]*")
+    decoder = json.JSONDecoder()
+
+    def after(place: int) -> int:
+        match = skip.match(text, place)
+        return match.end() if match else place
+
+    opener = text[position] if position < len(text) else ""
+    if opener not in "[{" or not opener:
+        return
+    position = after(position + 1)
+    index = 0
+    while text[position] not in "]}":
+        key: Any = index
+        if opener == "{":
+            key, position = decoder.raw_decode(text, position)
+            position = after(position)
+        yield key, position
+        _, position = decoder.raw_decode(text, position)
+        position = after(position)
+        index += 1
+
+
+@app.function(hide_code=True)
+def json_position(text: str, position: int, path: Sequence[Any]) -> int:
+    """Where the value at `path` starts, or its nearest container that can be found soon."""
+    for step in path:
+        for count, (key, place) in enumerate(json_children(text, position)):
+            if count > 100_000:
+                return position
+            if key == step:
+                position = place
+                break
+        else:
+            return position
+    return position
+
+
+@app.function(hide_code=True)
+def refuse_repeated_keys(value: Any) -> None:
+    """Walk a JSON value that is known to come from text with a repeated key.
+
+    Raises:
+        RecordError: With the path of the first object that holds a key twice.
+    """
+    todo: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
+    while todo:
+        item, path = todo.pop()
+        if isinstance(item, RepeatedKeyObject):
+            raise RecordError(f"the key {shown(item.key)} stands twice in one object", path)
+        children: Iterable[tuple[Any, Any]] = ()
+        if isinstance(item, dict):
+            children = item.items()
+        elif isinstance(item, list):
+            children = enumerate(item)
+        todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
+
+
+@app.function(hide_code=True)
+def is_turn(value: Any) -> bool:
+    """True for an object that is one turn rather than a whole trajectory."""
+    return (
+        isinstance(value, dict)
+        and not any(key in value for key in TRAJECTORY_KEYS)
+        and any(key in value for key in TURN_KEYS)
+    )
+
+
+@app.function(hide_code=True)
+def is_rollout(value: Any) -> bool:
+    """True for an object that is a trajectory or one turn of one."""
+    return isinstance(value, dict) and any(key in value for key in (*TRAJECTORY_KEYS, *TURN_KEYS))
+
+
+@app.function(hide_code=True)
+def value_to_rollout(value: Any, name: str, repeated: bool = False) -> Rollout:
+    """One trajectory of a file as a rollout: an object, a list of turns, or a single turn.
+
+    Args:
+        value: Parsed JSON.
+        name: Used when the file gives none.
+        repeated: Whether some object of the file holds a key twice.
+
+    Raises:
+        RecordError: With the path from `value` to what is wrong.
+    """
+    given = value
+    if is_turn(value):
+        given = {"transitions": [value]}
+    elif isinstance(value, list) and value and is_turn(value[0]):
+        given = {"transitions": value}
+    if not isinstance(given, dict):
+        raise RecordError(
+            f"expected a trajectory (an object with `transitions`), got {describe_value(value)}"
+        )
+    if repeated:
+        refuse_repeated_keys(given)
+    try:
+        return record_to_rollout(TrajectoryRecord.model_validate(given), name)
+    except ValidationError as error:
+        raise record_problem(error) from None
+
+
+@app.function(hide_code=True)
+def file_issue(error: RecordError, line: int | None, index: int | None, value: Any) -> FileIssue:
+    """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
+    place = [] if line is None else [f"line {line:,}"]
+    if index is not None:
+        name = value.get("name") if isinstance(value, dict) else None
+        label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
+        place.append(f"trajectory {index:,}{label}")
+    path = error.path
+    if len(path) > 1 and path[0] in TRAJECTORY_KEYS and isinstance(path[1], int):
+        place.append(f"turn {path[1]:,}")
+        path = path[2:]
+    place += [shown(step) if isinstance(step, str) else f"index {step:,}" for step in path]
+    where = ", ".join(place) or "the file"
+    return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
+
+
+@app.function(hide_code=True)
+def decode_utf8(data: bytes, line: int = 1) -> str:
+    """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
+
+    Raises:
+        RecordError: The bytes are something else than UTF-8 text; names what, where known.
+    """
+    for magic, kind in FILE_MAGIC.items():
+        if data.startswith(magic):
+            raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=line)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
+            line=line + data.count(b"\n", 0, error.start),
+        ) from None
+
+
+@app.function(hide_code=True)
+def document_rollouts(
+    text: str, parsed: tuple[Any, bool] | None = None, line: int = 1, index: int = 0
+) -> Iterator[Rollout | FileIssue]:
+    """The trajectories of one JSON document: one, a list, or `{"trajectories": [...]}`.
+
+    Args:
+        text: The whole document.
+        parsed: Result of `parse_json` on it, when the caller has it already.
+        line: Line of the file on which the document starts.
+        index: Index of its first trajectory in the file.
+    """
+    path: tuple[Any, ...] = ()
+    try:
+        value, repeated = parsed or parse_json(text)
+        values = [value]
+        whole = is_turn(value) or (isinstance(value, list) and value and is_turn(value[0]))
+        if isinstance(value, dict) and not whole and not set(TRAJECTORY_KEYS) & value.keys():
+            if isinstance(value, RepeatedKeyObject):
+                refuse_repeated_keys(value)
+            path = tuple(key for key in FILE_KEYS if key in value)[:1]
+        if path:
+            values = value[path[0]]
+        elif isinstance(value, list) and not whole:
+            values = value
+        if not isinstance(values, list):
+            raise RecordError(f"expected a list, got {describe_value(values)}", path)
+    except RecordError as error:
+        yield file_issue(error, line - 1 + (error.line or 1), None, None)
+        return
+    start = len(text) - len(text.lstrip())
+    places: Iterator[tuple[Any, int]] | None = None
+    for count, entry in enumerate(values):
+        try:
+            yield value_to_rollout(entry, f"trajectory {index + count}", repeated)
+        except RecordError as error:
+            if places is None and values is not value and not path:
+                places = iter([(0, start)])
+            elif places is None:
+                places = json_children(text, json_position(text, start, path))
+            # The text is walked again only where a line is asked for, and only once.
+            where = start
+            with contextlib.suppress(RecursionError):
+                where = next(place for at, place in places if at == count)
+                inner = error.path[1:] if isinstance(entry, list) else error.path
+                where = json_position(text, where, inner)
+            yield file_issue(error, line + text.count("\n", 0, where), index + count, entry)
+
+
+@app.function(hide_code=True)
+def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, counted from `number`; ends after one that is too long."""
+    while data := stream.readline(MAX_FILE_BYTES + 1):
+        if data.strip():
+            yield number, data
+        if len(data) > MAX_FILE_BYTES:
+            return
+        number += 1
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class ParsedLine:
+    """One line of a file: its JSON value, or what is wrong with it."""
+
+    number: int
+    text: str
+    value: Any = None
+    repeated: bool = False
+    error: RecordError | None = None
+
+
+@app.function(hide_code=True)
+def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
+    """One line of JSONL, parsed; never raises for bad content."""
+    number, data = numbered
+    text = ""
+    try:
+        if len(data) > MAX_FILE_BYTES:
+            raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
+        text = decode_utf8(data, number)
+        return ParsedLine(number, text, *parse_json(text))
+    except RecordError as error:
+        return ParsedLine(number, text, error=error)
+
+
+@app.function(hide_code=True)
+def line_rollouts(lines: Iterable[ParsedLine]) -> Iterator[Rollout | FileIssue]:
+    """JSONL: a trajectory a line.
+
+    Neighbouring lines that hold one turn each are together one trajectory, which ends where
+    `trajectory_id` changes.
+    """
+    index = 0
+    turns: list[ParsedLine] = []
+
+    def joined_turns() -> Rollout | FileIssue:
+        values = [line.value for line in turns]
+        repeated = any(line.repeated for line in turns)
+        try:
+            return value_to_rollout(values, f"trajectory {index}", repeated)
+        except RecordError as error:
+            at = next((step for step in error.path if isinstance(step, int)), 0)
+            return file_issue(error, turns[at].number, index, None)
+
+    for line in lines:
+        joins = line.error is None and is_turn(line.value)
+        if turns and not (
+            joins and line.value.get("trajectory_id") == turns[-1].value.get("trajectory_id")
+        ):
+            yield joined_turns()
+            turns.clear()
+            index += 1
+        if line.error is not None:
+            yield file_issue(line.error, line.number, index, None)
+            index += 1
+        elif joins:
+            # One turn more than is read is kept, so that the bound is noticed.
+            if len(turns) <= MAX_ROLLOUT_TURNS:
+                turns.append(line)
+        else:
+            parsed = (line.value, line.repeated)
+            for item in document_rollouts(line.text, parsed, line.number, index):
+                yield item
+                index += 1
+    if turns:
+        yield joined_turns()
+
+
+@app.function(hide_code=True)
+def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+    """`iter_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
+    head = next(numbered_lines(stream), None)
+    if head is None:
+        yield FileIssue("The file is empty.")
+        return
+    number, data = head
+    first = parse_line(head)
+    if first.error is None:
+        # JSONL, or a document on one line, which reads the same.
+        later = numbered_lines(stream, number + 1)
+        yield from line_rollouts(itertools.chain([first], map(parse_line, later)))
+        return
+    # Alone the first line is no JSON: it opens a document, or it is a bad line of JSONL.
+    rest = stream.read(MAX_FILE_BYTES) if len(data) <= MAX_FILE_BYTES else b""
+    if len(rest) == MAX_FILE_BYTES:
+        rest += stream.readline(MAX_FILE_BYTES)
+    try:
+        if len(data) + len(rest) > MAX_FILE_BYTES:
+            raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
+        text = decode_utf8(data + rest, number)
+        parsed = parse_json(text)
+    except RecordError as error:
+        tail = itertools.chain(
+            numbered_lines(io.BytesIO(rest), number + 1),
+            numbered_lines(stream, number + 1 + rest.count(b"\n")),
+        )
+        second = next(map(parse_line, tail), None)
+        if second is not None and is_rollout(second.value):
+            yield from line_rollouts(itertools.chain([first, second], map(parse_line, tail)))
+            return
+        line = error.line if error.line is None else number - 1 + error.line
+        yield file_issue(error, line, None, None)
+        return
+    yield from document_rollouts(text, parsed, number)
+
+
+@app.function(hide_code=True)
+def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+    """Read a file of rollouts, JSON or JSONL, one trajectory at a time.
+
+    JSONL is read line by line: memory grows with the longest line, not with the file.
+
+    Args:
+        stream: Binary, read once from where it stands.
+
+    Yields:
+        In the order of the file: rollouts, and an issue for each that cannot be read. The
+        reading ends after `MAX_FILE_ISSUES` of them.
+    """
+    issues = 0
+    for item in stream_rollouts(stream):
+        yield item
+        issues += isinstance(item, FileIssue)
+        if issues >= MAX_FILE_ISSUES:
+            yield FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
+            return
+
+
+@app.function(hide_code=True)
+def rollout_tokens(rollout: Rollout) -> int:
+    """Tokens of all observations and actions, history counted in every turn: the work it is."""
+    return sum(
+        transition.ob.length + len(transition.ac.tokens)
+        for transition in rollout.trajectory.transitions
+    )
+
+
+@app.function(hide_code=True)
+def read_rollouts(data: bytes | str) -> Reading:
+    """Read an upload or a paste, within the bounds of the page.
+
+    Args:
+        data: The whole file; text is what was pasted.
+
+    Returns:
+        What can be read, a sentence on each trajectory that cannot, and whether a bound of the
+        page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
+    """
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_FILE_BYTES:
+        return Reading(
+            (),
+            (
+                FileIssue(
+                    f"The file holds {len(data) / 2**20:,.1f} MB, but the page reads at most "
+                    f"{MAX_FILE_BYTES // 2**20} MB."
+                ),
+            ),
+        )
+    rollouts: list[Rollout] = []
+    issues: list[FileIssue] = []
+    tokens = 0
+    for item in iter_rollouts(io.BytesIO(data)):
+        if isinstance(item, FileIssue):
+            issues.append(item)
+            continue
+        tokens += rollout_tokens(item)
+        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
+            return Reading(
+                tuple(rollouts),
+                tuple(issues),
+                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
+                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
+                "counted in every turn. The command line has no such limit.",
+            )
+        rollouts.append(item)
+    return Reading(tuple(rollouts), tuple(issues))
+
+
+@app.function(hide_code=True)
+def group_advantages(rollouts: Sequence[Rollout]) -> list[float | None]:
+    """The cookbook's advantage of each rollout among those of its group; None without group."""
+    members: dict[str, list[int]] = {}
+    for index, rollout in enumerate(rollouts):
+        if rollout.group is not None:
+            members.setdefault(rollout.group, []).append(index)
+    groups = [
+        TrajectoryGroup(
+            trajectories_G=[rollouts[index].trajectory for index in indices],
+            final_rewards_G=[0.0] * len(indices),
+            metrics_G=[{} for _ in indices],
+        )
+        for indices in members.values()
+    ]
+    advantages: list[float | None] = [None] * len(rollouts)
+    for indices, advantages_G in zip(members.values(), compute_advantages(groups), strict=True):
+        for index, advantage in zip(indices, advantages_G.tolist(), strict=True):
+            advantages[index] = advantage
+    return advantages
 
 
 @app.function(hide_code=True)
