@@ -140,21 +140,28 @@ with app.setup(hide_code=True):
         "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
         "look": {"fill": "#F0E442", "ink": "#1F1C00", "letter": "!"},
+        "axis": {"fill": "#7A828C", "ink": "#FFFFFF", "letter": ""},
     }
+    # How tables name what a cell is, and its entry in the palette.
+    KINDS = {
+        "O": "observation", "A": "action", "M": "masked", "0": "zero", "+": "positive",
+        "-": "negative", "!": "look", "X": "break",
+    }  # fmt: skip
     # Text outside filled cells: unfilled, so that Vega takes the colour of its light or dark
     # theme from the style (a fill given here would be fixed for both).
     THEMED_TEXT: dict[str, Any] = {"style": "guide-label", "filled": False, "strokeOpacity": 0}
     # Lanes of a strip: where each stands (pixels from the top) and what it is called.
     STRIP_LANES = [
         (6, "turn"),
-        (37, "input"),
-        (97, "target|= next input"),
-        (128, "mask"),
-        (152, "advantage"),
-        (176, "logprob"),
-        (202, "turn"),
-        (222, "position"),
+        (39, "input"),
+        (103, "target|= next input"),
+        (136, "mask"),
+        (160, "advantage"),
+        (184, "logprob"),
+        (210, "turn"),
+        (230, "position"),
     ]
+    STRIP_HEIGHT = 216
     MAX_TOKEN_ID = 2**31 - 1
     # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
     # of one turn with its history. Longer rollouts are read in section 9.
@@ -237,6 +244,13 @@ with app.setup(hide_code=True):
     </style>"""
     # Bound of a reward typed in section 6: larger ones do not fit a cell.
     MAX_REWARD = 1_000_000.0
+
+
+@app.cell(hide_code=True)
+def _():
+    # marimo hands sheets with such a title on to the shadow roots of its widgets
+    mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}</style>')
+    return
 
 
 @app.cell(hide_code=True)
@@ -3565,6 +3579,59 @@ def nonzero_targets(data_D: Sequence[tinker.Datum], name: str) -> int:
     return sum(value != 0 for datum in data_D for value in datum_tensor(datum, name))
 
 
+@app.function(hide_code=True)
+def part_name(part: str, masked: bool = False) -> str:
+    """ "O" and "A" in words."""
+    return "observation" if part == "O" else "masked action" if masked else "action"
+
+
+@app.function(hide_code=True)
+def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
+    """One row per datum: tokens by part, and what the mask says; all lengths in positions.
+
+    Returns:
+        Columns datum, turns, tokens, inputs, observation, action, masked (action tokens of
+        masked turns), opens (part of its first token), trained (sum of the mask). inputs is
+        `model_input.length`, one less than tokens.
+    """
+    rows = []
+    for index, datum in enumerate(built.data):
+        mine = [run for run in runs if run.datum == index]
+        turns = list(dict.fromkeys(run.turn for run in mine))
+        rows.append(
+            {
+                "datum": index,
+                "turns": str(turns[0]) if len(turns) == 1 else f"{turns[0]} to {turns[-1]}",
+                "tokens": sum(run.length for run in mine),
+                "inputs": datum.model_input.length,
+                "observation": sum(run.length for run in mine if run.part == "O"),
+                "action": sum(run.length for run in mine if run.part == "A"),
+                "masked": sum(run.length for run in mine if run.masked),
+                "opens": part_name(mine[0].part, mine[0].masked),
+                "trained": int(sum(datum_tensor(datum, "mask"))),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def conservation(counts: pd.DataFrame) -> tuple[str, bool]:
+    """The conservation law of the mask with the numbers of `datum_counts`, and if it holds.
+
+    sum(mask) = action tokens - action tokens of masked turns - datums that open with an action
+    (a masked one is counted already): no other sampled token is lost, none is trained twice.
+    """
+    trained, action = int(counts["trained"].sum()), int(counts["action"].sum())
+    masked = int(counts["masked"].sum())
+    opening = int((counts["opens"] == "action").sum())
+    holds = trained == action - masked - opening
+    return (
+        f"sum(mask) = action tokens − tokens of masked turns − datums that open with an action: "
+        f"{trained} {'=' if holds else '≠'} {action} − {masked} − {opening}",
+        holds,
+    )
+
+
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
@@ -4257,6 +4324,25 @@ def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
     )
 
 
+@app.function(hide_code=True)
+def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
+    """Where a later turn left a datum: (datum, position, label) for the strips.
+
+    A break counts elements of the sequence held; the strip counts positions, in which an image
+    takes as many as it has tokens.
+    """
+    marks = []
+    transitions = diagnosis.rollout.trajectory.transitions
+    for found in diagnosis.breaks:
+        held = transitions[found.turn - 1]
+        elements = [*model_input_to_elements(held.ob), *held.ac.tokens][: found.position]
+        position = sum(1 if isinstance(item, int) else item.length for item in elements)
+        datum = diagnosis.spans[found.turn - 1].datum
+        cause = found.cause.replace("_", " ")
+        marks.append((datum, position, f"turn {found.turn} splits here: {cause}"))
+    return marks
+
+
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
@@ -4528,21 +4614,6 @@ def number_text(value: Any) -> str:
 
 
 @app.function(hide_code=True)
-def csv_data(frame: pd.DataFrame, numbers: Sequence[str]) -> alt.InlineData:
-    """A table as one inline CSV string: the smallest form a chart can carry.
-
-    CSV has no types and Vega would guess them ("007" a number, "nan" a number, "true" a
-    boolean), so every column is declared: `numbers` as numbers, all others as text. Text that
-    looks like a formula stays text; an empty field is null.
-    """
-    parse = {str(name): "number" if name in numbers else "string" for name in frame.columns}
-    return alt.InlineData(
-        values=frame.to_csv(index=False, lineterminator="\n"),
-        format=alt.CsvDataFormat(type="csv", parse=parse),
-    )
-
-
-@app.function(hide_code=True)
 def wrap_title(title: str, width: int) -> list[str]:
     """A title as lines that fit `width` pixels at the title's font size."""
     lines: list[str] = []
@@ -4555,36 +4626,49 @@ def wrap_title(title: str, width: int) -> list[str]:
 
 
 @app.function(hide_code=True)
+def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
+    """Rows of one datum that show `size` inputs from position `start` on, with their targets.
+
+    The last target is the next input, so one row more is taken where the datum has one.
+    """
+    start = max(0, min(start, len(table) - 2))
+    return table.iloc[start : start + size + 1]
+
+
+@app.function(hide_code=True)
 def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
     """One datum of `alignment_table`, a row per token with what it carries *as a target*.
 
     Row p of the alignment table speaks of input p and its target, token p + 1. Here the mask,
-    advantage and logprob stand with the token they belong to; token 0 has none.
+    advantage and logprob stand with the token they belong to; token 0 has none. The first
+    token of a later `window` has none either: they belong to the input before the window.
 
     Returns:
         Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
         are text, empty where there is nothing.
     """
-    count = len(table)
-    shifted = table[["mask", "advantage", "logprob"]].to_numpy(dtype=object)[: count - 1]
+    shifted = table[["mask", "advantage", "logprob"]].to_numpy(dtype=object)[:-1]
     rows = [["", "", ""], *[[number_text(value) for value in row] for row in shifted]]
     return pd.DataFrame(
         {
-            "p": np.arange(count),
+            "p": table["position"].to_numpy(),
             "id": table["label"].astype(str).to_numpy(),
             "text": [visible_text(text) for text in table["text"]],
             "part": table["part"].to_numpy(),
             "turn": table["turn"].astype(str).to_numpy(),
-            "mask": [row[0] for row in rows][:count],
-            "adv": [row[1] for row in rows][:count],
-            "lp": [row[2] for row in rows][:count],
+            "mask": [row[0] for row in rows],
+            "adv": [row[1] for row in rows],
+            "lp": [row[2] for row in rows],
         }
     )
 
 
 @app.function(hide_code=True)
 def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Stretches of one turn and part in `strip_rows`: start, end (exclusive), turn, kind."""
+    """Stretches of one turn and part in `strip_rows`: start, end (exclusive), turn, kind.
+
+    Start and end are positions in the datum's sequence.
+    """
     masked = (rows["part"] == "A") & (rows["mask"] == "0")
     kind = rows["part"].mask(masked, "M").to_numpy()
     key = (rows["turn"] + rows["part"]).to_numpy()
@@ -4592,8 +4676,8 @@ def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
     ends = np.r_[starts[1:], len(rows)]
     return pd.DataFrame(
         {
-            "start": starts,
-            "end": ends,
+            "start": rows["p"].to_numpy()[starts],
+            "end": rows["p"].to_numpy()[ends - 1] + 1,
             "turn": rows["turn"].to_numpy()[starts],
             # the last token of a stretch speaks for it: token 0 has no mask entry
             "kind": kind[ends - 1],
@@ -4623,6 +4707,23 @@ def strip_cell_width(rows: pd.DataFrame) -> int:
 
 
 @app.function(hide_code=True)
+def strip_finding(table: pd.DataFrame) -> str:
+    """One sentence for one datum of `alignment_table` (or a `window`): what is trained on."""
+    targets = len(table) - 1
+    trained = int((table["mask"].iloc[:targets].astype(float) == 1).sum())
+    signed = int((table["advantage"].iloc[:targets].astype(float) != 0).sum())
+    first, last = int(table["position"].iloc[0]), int(table["position"].iloc[-1])
+    name = f"Datum {table['datum'].iloc[0]}"
+    if first or not pd.isna(table["mask"].iloc[-1]):
+        name += f", positions {first} to {last - 1}"
+    if not trained:
+        return f"{name}: none of {count_of(targets, 'target')} is trained on"
+    if not signed:
+        return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
+    return f"{name}: {trained} of {targets} targets are trained on, {targets - trained} are context"
+
+
+@app.function(hide_code=True)
 def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
     """What the strip shows, in words, for readers who do not see it."""
     trained = int((rows["mask"] == "1").sum())
@@ -4639,260 +4740,669 @@ def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
     )
 
 
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Figure:
+    """A finished figure: a Vega-Lite spec that carries its data.
+
+    Specs are written as plain data. Altair's classes take half a second to build and check one
+    strip, more than all else behind an edit; the tests read every spec back through Altair,
+    which checks it against the schema.
+
+    Attributes:
+        spec: The whole specification.
+        width, height: Pixels that the drawing takes, so that the page can keep its place.
+    """
+
+    spec: dict[str, Any]
+    width: int
+    height: int
+
+    @property
+    def description(self) -> str:
+        return str(self.spec["description"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec, as an Altair chart would give it."""
+        return self.spec
+
+    def chart(self) -> Any:
+        """The same figure as an Altair chart (checked against the schema)."""
+        return alt.Chart.from_dict(self.spec)
+
+    def _mime_(self) -> tuple[str, str]:
+        major = str(alt.VEGALITE_VERSION).lstrip("v").split(".")[0]
+        text = json.dumps(self.spec, separators=(",", ":"), allow_nan=False)
+        return f"application/vnd.vegalite.v{major}+json", text
+
+    @property
+    def text(self) -> str:
+        """HTML of the figure, for use inside other HTML.
+
+        marimo quotes the spec twice here, which makes one quote eleven characters; the same
+        element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
+        """
+        page = mo.as_html(self).text
+        found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
+        if found is None:
+            return page
+        spec = html.escape(self._mime_()[1], quote=False).replace("'", "&#39;")
+        return found[1] + spec.replace("\\", "&#92;").replace("$", "&#36;") + found[2]
+
+
+@app.function(hide_code=True)
+def style_sheet() -> str:
+    """CSS of chips, notes, figures and tables; colours from the palette and marimo's theme.
+
+    Cell colours are the same in both themes (ink on fill); all else takes the theme's own
+    variables, so nothing here knows which theme is on.
+    """
+    colors = "".join(
+        f"--seq-{name}:{entry['fill']};--seq-{name}-ink:{entry['ink']};"
+        for name, entry in PALETTE.items()
+    )
+    return (
+        f":root{{{colors}}}"
+        + """
+.seq-chip{display:inline-flex;align-items:baseline;gap:.3em;padding:.05em .45em;margin:.1em;
+  border-radius:.3em;font-size:.85em;line-height:1.5;white-space:nowrap;max-width:100%;
+  background:var(--seq-zero);color:var(--seq-zero-ink)}
+.seq-chip>small{font-size:.8em;font-weight:600}
+.seq-chips{display:flex;flex-wrap:wrap;gap:.15em;align-items:center}
+.seq-note{margin:.5em 0;padding:.4em .8em;border-left:4px solid var(--seq-axis);
+  border-radius:0 .3em .3em 0;background:var(--muted);color:var(--foreground);
+  overflow-wrap:anywhere}
+.seq-look{border-left-color:var(--seq-look)}
+.seq-error{border-left-color:var(--seq-break)}
+.seq-note>b:first-child{margin-right:.4em}
+.seq-figure{margin:.75em 0;max-width:100%}
+.seq-figure>figcaption{margin:0 0 .35em;color:var(--foreground);font-size:.95em}
+.seq-figure>figcaption>span{color:var(--muted-foreground);display:block}
+.seq-body{display:flex;max-width:100%}
+.seq-lanes{position:relative;flex:none;width:5.6rem;font-size:.75rem;line-height:1.1;
+  color:var(--foreground);text-align:right}
+.seq-lanes>span{position:absolute;right:.4rem;transform:translateY(-50%);white-space:nowrap}
+.seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
+  overscroll-behavior-x:contain}
+.seq-scroll:focus-visible,.seq-facts>summary:focus-visible,.vega-bind select:focus-visible,
+.vega-bind input:focus-visible{outline:2px solid var(--ring,currentColor);outline-offset:2px}
+.seq-facts{margin:.25em 0 .75em}
+.seq-facts>summary{cursor:pointer;color:var(--muted-foreground);font-size:.9em;width:fit-content}
+.seq-table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums;
+  margin:.4em 0}
+.seq-table th,.seq-table td{padding:.2em .7em;text-align:left;border-bottom:1px solid
+  var(--border);white-space:nowrap;vertical-align:top}
+.seq-table th{font-weight:600;color:var(--muted-foreground)}
+.seq-table .seq-number{text-align:right}
+.seq-table .seq-long{white-space:normal;min-width:14em;max-width:34em}
+.vega-embed .vega-bindings{display:flex;flex-wrap:wrap;gap:.4em 1.5em;position:sticky;left:0;
+  width:fit-content;max-width:min(100%,90vw);margin:0 0 .5em;font-size:.9rem;
+  color:var(--foreground)}
+.vega-embed .chart-wrapper:has(>.vega-bindings){display:flex;flex-direction:column}
+.vega-embed .vega-bindings{order:-1}
+.vega-bind label{display:flex;flex-wrap:wrap;align-items:center;gap:.5em;min-height:2.25em}
+.vega-bind-name{font-weight:600}
+.vega-bind select{font:inherit;color:var(--foreground);background:var(--background);
+  border:1px solid var(--input,var(--border));border-radius:.35em;padding:.25em .5em;
+  max-width:100%}
+.vega-bind input[type=range]{accent-color:var(--primary);width:9em;min-height:1.75em}
+.vega-bind input[type=range]+span{min-width:1.5em;font-variant-numeric:tabular-nums}
+@media (prefers-reduced-motion:reduce){.vega-embed *,.seq-figure *{animation:none!important;
+  transition:none!important;scroll-behavior:auto!important}}
+"""
+    )
+
+
+@app.function(hide_code=True)
+def token_chip(label: str, kind: str = "O", text: str = "", hint: str = "") -> str:
+    """One token as HTML: colour, letter and label; all texts escaped.
+
+    Args:
+        label: Token id, or what stands for it.
+        kind: One of `KINDS` ("O", "A", "M", "0", "X", ...).
+        text: The token's text where known.
+        hint: More for the tooltip; nothing that is not said elsewhere.
+    """
+    entry = PALETTE[KINDS[kind]]
+    words = f" {html.escape(visible_text(text))}" if text else ""
+    title = f' title="{html.escape(hint)}"' if hint else ""
+    # colours inline: inside a widget the page's style sheet does not reach
+    return (
+        f'<span class="seq-chip" style="background:{entry["fill"]};color:{entry["ink"]};'
+        f'padding:0 .4em;border-radius:.3em"{title}>'
+        f"<small>{html.escape(entry['letter'])}</small> {html.escape(label)}{words}</span>"
+    )
+
+
+@app.function(hide_code=True)
+def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
+    """One plain sentence beside a field or figure; escaped, and marked by word and colour."""
+    lead = {"note": "", "look": "<b>Look:</b>", "error": "<b>✕</b>"}[kind]
+    role = ' role="alert"' if kind == "error" else ""
+    extra = "" if kind == "note" else f" seq-{kind}"
+    return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{html.escape(text)}</p>')
+
+
+@app.function(hide_code=True)
+def table_html(frame: pd.DataFrame, caption: str = "") -> str:
+    """A table as plain HTML: real header cells, texts escaped, numbers to the right."""
+    right = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame.columns]
+
+    def cell(value: Any, number: bool) -> str:
+        text = number_text(value) if isinstance(value, float) else str(value)
+        kind = " class=seq-number" if number else " class=seq-long" if len(text) > 60 else ""
+        return f"<td{kind}>{html.escape(text)}</td>"
+
+    head = "".join(
+        f'<th scope="col"{" class=seq-number" if number else ""}>{html.escape(str(column))}</th>'
+        for column, number in zip(frame.columns, right, strict=True)
+    )
+    body = "".join(
+        f"<tr>{''.join(map(cell, row, right))}</tr>"
+        for row in frame.astype(object).to_numpy().tolist()
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return (
+        f'<table class="seq-table">{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+@app.function(hide_code=True)
+def details_table(
+    frame: pd.DataFrame, summary: str = "The same facts as a table", limit: int = 300
+) -> mo.Html:
+    """A table that can be opened, without a widget: it works in the static page too.
+
+    Long tables are cut after `limit` rows, and say so.
+    """
+    more = len(frame) - limit
+    rest = f'<p class="seq-note">{more} more rows are left out here.</p>' if more > 0 else ""
+    return mo.Html(
+        f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>'
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(summary)}">'
+        f"{table_html(frame.head(limit))}</div>{rest}</details>"
+    )
+
+
+@app.function(hide_code=True)
+def figure_box(
+    figure: Figure,
+    title: str,
+    summary: str = "",
+    lanes: Sequence[tuple[int, str]] = (),
+) -> mo.Html:
+    """A figure in the page: its finding as text above, the drawing in a box that scrolls.
+
+    Args:
+        figure: A figure without a title of its own.
+        title: The finding.
+        summary: The equivalent in a sentence.
+        lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name).
+    """
+    names = "".join(
+        f'<span style="top:{top}px">{html.escape(name).replace("|", "<br>")}</span>'
+        for top, name in lanes
+    )
+    side = (
+        f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px">{names}</div>'
+        if names
+        else ""
+    )
+    more = f"<span>{html.escape(summary)}</span>" if summary else ""
+    return mo.Html(
+        f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
+        f'<div class="seq-body">{side}'
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
+        f'<div style="width:{figure.width}px;height:{figure.height}px">{figure.text}</div>'
+        f"</div></div></figure>"
+    )
+
+
+@app.function(hide_code=True)
+def vega_figure(
+    layers: Sequence[Mapping[str, Any]],
+    data: Mapping[str, pd.DataFrame],
+    *,
+    description: str,
+    width: int,
+    height: int,
+    pad: tuple[int, int, int, int],
+    title: str = "",
+    **spec: Any,
+) -> Figure:
+    """Put a layered figure together: data once by name, no background, no border, no menu.
+
+    Args:
+        layers: Vega-Lite layers; each names its data with `csv_source`.
+        data: The tables, by name.
+        description: What is to be seen, in words.
+        width, height: Pixels of the plot.
+        pad: Pixels around it (top, right, bottom, left); nothing is drawn beyond them.
+        title: The finding; left out when empty.
+        spec: More top-level properties (encoding, params).
+    """
+    top, right, bottom, left = pad
+    lines = wrap_title(title, width) if title else []
+    if lines:
+        top += 16 * len(lines) + 6
+        spec["title"] = {"text": lines, "anchor": "start", "fontSize": 13, "frame": "group"}
+    return Figure(
+        {
+            "$schema": alt.SCHEMA_URL,
+            "description": description,
+            "background": "transparent",
+            "config": {"view": {"stroke": None}},
+            "usermeta": {"embedOptions": {"actions": False}},
+            "autosize": "none",
+            "padding": {"top": top, "right": right, "bottom": bottom, "left": left},
+            "width": width,
+            "height": height,
+            **spec,
+            "datasets": {
+                name: frame.to_csv(index=False, lineterminator="\n") for name, frame in data.items()
+            },
+            "layer": list(layers),
+        },
+        width + left + right,
+        height + top + bottom,
+    )
+
+
+@app.function(hide_code=True)
+def csv_source(name: str, frame: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Any]:
+    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
+
+    CSV has no types and Vega would guess them ("007" a number, "true" a boolean), so every
+    column is declared: `numbers` as numbers, all others as text. An empty field is null.
+    """
+    parse = {str(column): "number" if column in numbers else "string" for column in frame}
+    return {"name": name, "format": {"type": "csv", "parse": parse}}
+
+
+@app.function(hide_code=True)
+def csv_data(frame: pd.DataFrame, numbers: Sequence[str]) -> alt.InlineData:
+    """A table as CSV inside an Altair chart; columns declared as `csv_source` does."""
+    return alt.InlineData(
+        values=frame.to_csv(index=False, lineterminator="\n"),
+        format=alt.CsvDataFormat(**csv_source("", frame, numbers)["format"]),
+    )
+
+
+@app.function(hide_code=True)
+def quantity(field: str, **more: Any) -> dict[str, Any]:
+    """Encoding of a number."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+@app.function(hide_code=True)
+def nominal(field: str, **more: Any) -> dict[str, Any]:
+    """Encoding of a name."""
+    return {"field": field, "type": "nominal", **more}
+
+
+@app.function(hide_code=True)
+def kind_color(part: Literal["fill", "ink"], field: str = "kind") -> dict[str, Any]:
+    """Encoding of the kinds that tables speak of: the palette's fill, or the ink on it."""
+    colors = [PALETTE[name][part] for name in KINDS.values()]
+    return nominal(field, scale={"domain": list(KINDS), "range": colors}, legend=None)
+
+
+@app.function(hide_code=True)
+def calculate(**expressions: str) -> list[dict[str, str]]:
+    """Vega-Lite transforms that add fields, in order; expressions are ours, never a reader's."""
+    return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
+
+
+@app.function(hide_code=True)
+def themed_text(**mark: Any) -> dict[str, Any]:
+    """A text mark outside filled cells, in the colour of the light or dark theme."""
+    return {"type": "text", **THEMED_TEXT, **mark}
+
+
 @app.function(hide_code=True)
 def strip_chart(
     table: pd.DataFrame,
-    title: str = "",
+    title: str | None = None,
     breaks: Sequence[tuple[int, int, str]] = (),
     lane_labels: bool = True,
-) -> alt.LayerChart | alt.VConcatChart:
-    """The strip of one datum: aligned lanes over one position axis (several datums: stacked).
+) -> Figure:
+    """The strip of one datum: aligned lanes over one position axis.
 
     Every token is drawn twice, as an input at its own position and as the target one position
     to the left; mask, advantage and logprob stand under the target they belong to. The first
     token has no slot as a target, the last none as an input; both empty slots are drawn.
 
     Args:
-        table: Rows of `alignment_table`.
-        title: The finding; computed from the table when empty.
-        breaks: (datum, position, label) of the places where a later turn left this datum:
+        table: Rows of `alignment_table` for one datum, or a `window` of them.
+        title: The finding; None computes it from the table, "" leaves it out.
+        breaks: (datum, position, label) of the places where a later turn left a datum:
             its observation differs from the datum's token at `position`.
         lane_labels: Draw the names of the lanes left of them.
+
+    Raises:
+        ValueError: The table holds another number of datums than one.
     """
-    datums = list(dict.fromkeys(table["datum"]))
+    datums = table["datum"].unique().tolist()
     if len(datums) != 1:
-        return alt.vconcat(
-            *[
-                strip_chart(table[table["datum"] == datum], "", breaks, lane_labels)
-                for datum in datums
-            ],
-            background="transparent",
-            title=title or f"{len(datums)} datums",
-        ).configure_view(stroke=None)
+        raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
     rows = strip_rows(table)
     runs = strip_runs(rows)
-    count = len(rows)
+    first, last = int(rows["p"].iloc[0]), int(rows["p"].iloc[-1])
+    begins, ends = first == 0, bool(pd.isna(table["mask"].iloc[-1]))
     step = strip_cell_width(rows)
-    width = step * (count + 1)
-    height = 208
-    trained = int((rows["mask"] == "1").sum())
-    name = f"Datum {datums[0]}"
-    finding = title or (
-        f"{name}: {trained} of {count - 1} targets are trained on, "
-        f"{count - 1 - trained} are context"
-    )
-
-    fills = alt.Scale(
-        domain=["O", "A", "M", "0", "+", "-", "?"],
-        range=[
-            PALETTE[key]["fill"]
-            for key in ("observation", "action", "masked", "zero", "positive", "negative", "look")
-        ],
-    )
-    inks = alt.Scale(
-        domain=["O", "A", "M", "0", "+", "-", "?"],
-        range=[
-            PALETTE[key]["ink"]
-            for key in ("observation", "action", "masked", "zero", "positive", "negative", "look")
-        ],
-    )
-    x_scale = alt.Scale(domain=[-1.5, count - 0.5], range=[0, width], nice=False, zero=False)
-    y_scale = alt.Scale(domain=[0, height], range=[0, height], nice=False)
-    ticks = list(range(0, count, 1 if count <= 60 else 5))
-
-    def x_of(field: str, axis: alt.Axis | None = None) -> alt.X:
-        return alt.X(f"{field}:Q", scale=x_scale, axis=axis)
-
-    def y_of(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", scale=y_scale, axis=None)
-
-    axis = alt.Axis(
-        title=None,
-        values=ticks,
-        grid=False,
-        domain=False,
-        format="d",
-        labelOverlap=True,
-    )
-    mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
-    cells = alt.Chart(csv_data(rows, ["p"]))
-    # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
-    laned = (
-        cells.transform_calculate(lane="[0, 1, 2, 3, 4]")
-        .transform_flatten(["lane"])
-        .transform_filter(f"datum.lane == 0 ? datum.p < {count - 1} : datum.p > 0")
-        .transform_calculate(
-            at="datum.lane == 0 ? datum.p : datum.p - 1",
-            left="datum.at - 0.47",
-            right="datum.at + 0.47",
-            top="[20, 80, 118, 142, 166][datum.lane]",
-            bottom="[54, 114, 138, 162, 186][datum.lane]",
-            number="toNumber(datum.lane == 3 ? datum.adv : datum.lp)",
-            part_kind="datum.part == 'A' && datum.mask == '0' ? 'M' : datum.part",
-            mask_kind="datum.mask == '0' ? '0' : 'A'",
-            kind="datum.lane < 2 ? datum.part_kind : datum.lane == 2 ? datum.mask_kind"
-            " : !isFinite(datum.number) ? '?' : datum.number == 0 ? '0'"
-            " : datum.lane == 4 ? datum.mask_kind : datum.number > 0 ? '+' : '-'",
-            shown="datum.lane < 2 ? datum.id : datum.lane == 2 ? datum.mask"
-            " : !isFinite(datum.number) ? (datum.lane == 3 ? datum.adv : datum.lp)"
-            " : datum.number == 0 ? '0'"
-            " : format(datum.number, datum.lane == 3 ? '+.2~f' : '.2~f')",
-            middle="datum.lane < 2 ? datum.top + 13 : (datum.top + datum.bottom) / 2",
-            below="datum.top + 27",
-            note="(datum.part_kind == 'M' ? 'A masked' : datum.part)"
-            " + (datum.text ? ' ' + datum.text : '')",
-            told_text="datum.text || 'unknown'",
-            told_part="datum.part == 'A' ? 'action' : 'observation'",
-            told_mask="datum.mask || 'none: never a target'",
-            told_adv="datum.adv || 'none'",
-            told_lp="datum.lp || 'none'",
-        )
-    )
-    tooltip = [
-        alt.Tooltip("id:N", title="token id"),
-        alt.Tooltip("told_text:N", title="text"),
-        alt.Tooltip("p:Q", title="position", format="d"),
-        alt.Tooltip("turn:N", title="turn"),
-        alt.Tooltip("told_part:N", title="part"),
-        alt.Tooltip("told_mask:N", title="mask"),
-        alt.Tooltip("told_adv:N", title="advantage"),
-        alt.Tooltip("told_lp:N", title="logprob"),
-    ]
-    boxes = laned.mark_rect(cornerRadius=3).encode(
-        x=x_of("left", axis),
-        x2="right",
-        y=y_of("top"),
-        y2="bottom",
-        fill=alt.Fill("kind:N", scale=fills, legend=None),
-        tooltip=tooltip,
-    )
-    values = laned.mark_text(font=mono, fontSize=12, limit=step - 4).encode(
-        x=x_of("at", axis),
-        y=y_of("middle"),
-        text="shown:N",
-        color=alt.Color("kind:N", scale=inks, legend=None),
-        tooltip=tooltip,
-    )
-    notes = (
-        laned.transform_filter("datum.lane < 2")
-        .mark_text(fontSize=11, limit=step - 6)
-        .encode(
-            x=x_of("at", axis),
-            y=y_of("below"),
-            text="note:N",
-            color=alt.Color("kind:N", scale=inks, legend=None),
-            tooltip=tooltip,
-        )
-    )
-    grey = "#7A828C"
-    moves = cells.transform_calculate(to="datum.p - 1", a="56", b="76")
-    arrows = moves.mark_rule(color=grey, strokeWidth=1).encode(
-        x=x_of("p", axis),
-        x2="to",
-        y=y_of("a"),
-        y2="b",
-        strokeDash=alt.condition("datum.p == 0", alt.value([3, 3]), alt.value([1, 0])),
-    )
-    heads = moves.mark_point(
-        shape="triangle-down", size=26, filled=True, color=grey, opacity=1
-    ).encode(x=x_of("to", axis), y=y_of("b"))
-    ghosts = pd.DataFrame(
+    turns = strip_turns(runs, step)
+    grey = PALETTE["axis"]["fill"]
+    # the two places where a token has no counterpart
+    empty = pd.DataFrame(
         {
-            "at": [count - 1, -1],
-            "top": [20, 80],
-            "bottom": [54, 186],
-            "line": [26, 106],
+            "at": [last, -1],
+            "top": [20, 84],
+            "bottom": [58, 194],
+            "line": [28, 112],
             "words": [
                 f"{rows['id'].iloc[-1]}|never|an input",
                 "the first|token is|never a|target:|no mask|entry",
             ],
         }
-    )
-    ghost = alt.Chart(csv_data(ghosts, ["at", "top", "bottom", "line"])).transform_calculate(
-        left="datum.at - 0.47",
-        right="datum.at + 0.47",
-    )
-    empty = ghost.mark_rect(
-        cornerRadius=3, fill="transparent", stroke=grey, strokeDash=[3, 3]
-    ).encode(x=x_of("left", axis), x2="right", y=y_of("top"), y2="bottom")
-    words = ghost.mark_text(
-        **THEMED_TEXT,
-        lineBreak="|",
-        lineHeight=11,
-        baseline="middle",
-    ).encode(x=x_of("at", axis), y=y_of("line"), text="words:N")
-    turns = alt.Chart(csv_data(strip_turns(runs, step), ["start", "end"]))
+    )[[ends, begins]]
+    data = {"cells": rows, "turns": turns, "empty": empty}
+    tooltip = [
+        nominal(field, title=name)
+        for field, name in (
+            ("id", "token id"),
+            ("text", "text"),
+            ("p", "position"),
+            ("turn", "turn"),
+            ("told", "part"),
+            ("mask", "mask"),
+            ("adv", "advantage"),
+            ("lp", "logprob"),
+        )
+    ]
+    span = {"x": quantity("left"), "x2": {"field": "right"}}
+    # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
+    lanes = {
+        "data": csv_source("cells", rows, ["p"]),
+        "transform": [
+            *calculate(lane="[0, 1, 2, 3, 4]"),
+            {"flatten": ["lane"]},
+            {"filter": f"datum.lane ? datum.p > {first} : datum.p < {last}"},
+            *calculate(
+                at="datum.p - (datum.lane ? 1 : 0)",
+                left="datum.at - 0.47",
+                right="datum.at + 0.47",
+                top="[20, 84, 126, 150, 174][datum.lane]",
+                bottom="datum.top + (datum.lane < 2 ? 38 : 20)",
+                line="datum.top + (datum.lane < 2 ? 13 : 10)",
+                part="datum.part == 'A' && datum.mask == '0' ? 'M' : datum.part",
+                trained="datum.mask == '0' ? '0' : 'A'",
+                raw="datum.lane == 3 ? datum.adv : datum.lp",
+                number="toNumber(datum.raw)",
+                kind="datum.lane < 2 ? datum.part : datum.lane == 2 ? datum.trained"
+                " : !isFinite(datum.number) ? '!' : datum.number == 0 ? '0'"
+                " : datum.lane == 4 ? datum.trained : datum.number > 0 ? '+' : '-'",
+                shown="datum.lane < 2"
+                " ? [datum.id, (datum.part == 'M' ? 'A masked' : datum.part)"
+                " + (datum.text ? ' ' + datum.text : '')]"
+                " : datum.lane == 2 ? datum.mask"
+                " : !isFinite(datum.number) ? datum.raw"
+                " : datum.number == 0 ? '0'"
+                " : format(datum.number, datum.lane == 3 ? '+.3~g' : '.3~g')",
+            ),
+            # what a tooltip says: words, not codes
+            *calculate(
+                told="{O: 'observation', A: 'action', M: 'action, masked'}[datum.part]",
+                text="datum.text || 'not known'",
+                mask="datum.mask || 'none: never a target'",
+                adv="datum.adv || 'none'",
+                lp="datum.lp || 'none'",
+            ),
+        ],
+        "layer": [
+            {
+                "mark": {"type": "rect", "cornerRadius": 3},
+                "encoding": {
+                    **span,
+                    "y": quantity("top"),
+                    "y2": {"field": "bottom"},
+                    "fill": kind_color("fill"),
+                    "tooltip": tooltip,
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 4},
+                "encoding": {
+                    "x": quantity("at"),
+                    "y": quantity("line"),
+                    "text": nominal("shown"),
+                    "color": kind_color("ink"),
+                    "tooltip": tooltip,
+                },
+            },
+        ],
+    }
+    moves = {
+        "data": csv_source("cells", rows, ["p"]),
+        "transform": [
+            {"filter": f"datum.p > {-1 if begins else first}"},
+            *calculate(to="datum.p - 1", tail="60", head="80"),
+        ],
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": grey},
+                "encoding": {
+                    "x": quantity("p"),
+                    "x2": {"field": "to"},
+                    "y": quantity("tail"),
+                    "y2": {"field": "head"},
+                    "strokeDash": {
+                        "condition": {"test": "datum.p", "value": [1, 0]},
+                        "value": [3, 3],
+                    },
+                },
+            },
+            {
+                "mark": {
+                    "type": "point",
+                    "shape": "triangle-down",
+                    "size": 26,
+                    "filled": True,
+                    "color": grey,
+                    "opacity": 1,
+                },
+                "encoding": {"x": quantity("to"), "y": quantity("head")},
+            },
+        ],
+    }
+    ghosts = {
+        "data": csv_source("empty", empty, ["at", "top", "bottom", "line"]),
+        "transform": calculate(left="datum.at - 0.47", right="datum.at + 0.47"),
+        "layer": [
+            {
+                "mark": {
+                    "type": "rect",
+                    "cornerRadius": 3,
+                    "fill": "transparent",
+                    "stroke": grey,
+                    "strokeDash": [3, 3],
+                },
+                "encoding": {**span, "y": quantity("top"), "y2": {"field": "bottom"}},
+            },
+            {
+                "mark": themed_text(lineBreak="|", lineHeight=11, limit=step - 2),
+                "encoding": {
+                    "x": quantity("at"),
+                    "y": quantity("line"),
+                    "text": nominal("words"),
+                },
+            },
+        ],
+    }
     # every turn is named twice: above the inputs, and one to the left under the targets
-    sides = turns.transform_calculate(side="[0, 1]").transform_flatten(["side"])
-    sides = sides.transform_calculate(
-        left="max(datum.start - datum.side, 0) - 0.47",
-        right=f"min(datum.end - 1 - datum.side, {count - 1} - datum.side) + 0.47",
-        bar="datum.side ? 192 : 14",
-        name="datum.side ? 202 : 6",
-    ).transform_filter("datum.right > datum.left")
-    bars = sides.mark_rule(color=grey, strokeWidth=2).encode(
-        x=x_of("left", axis), x2="right", y=y_of("bar")
-    )
-    names = sides.mark_text(**THEMED_TEXT, align="left", fontSize=11).encode(
-        x=x_of("left", axis), y=y_of("name"), text="label:N"
-    )
+    sides = {
+        "data": csv_source("turns", turns, ["start", "end"]),
+        "transform": [
+            *calculate(side="[0, 1]"),
+            {"flatten": ["side"]},
+            *calculate(
+                left=f"max(datum.start - datum.side, {first}) - 0.47",
+                right=f"min(datum.end - 1 - datum.side, {last if ends else last - 1}) + 0.47",
+                bar="datum.side ? 200 : 14",
+                name="datum.side ? 210 : 6",
+            ),
+            {"filter": "datum.right > datum.left"},
+        ],
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": grey, "strokeWidth": 2},
+                "encoding": {**span, "y": quantity("bar")},
+            },
+            {
+                "mark": themed_text(align="left", fontSize=11),
+                "encoding": {
+                    "x": quantity("left"),
+                    "y": quantity("name"),
+                    "text": nominal("label"),
+                },
+            },
+        ],
+    }
     # the border between two turns runs straight through the inputs, then steps with the shift
-    borders = (
-        turns.transform_filter("datum.start > 0")
-        .transform_calculate(
-            corner="[0, 1, 2, 3]",
-        )
-        .transform_flatten(["corner"])
-        .transform_calculate(
-            across="datum.start - (datum.corner < 2 ? 0.5 : 1.5)",
-            down="[2, 55, 79, 206][datum.corner]",
-        )
-        .mark_line(color=grey, strokeWidth=1)
-        .encode(x=x_of("across", axis), y=y_of("down"), detail="start:N", order="corner:Q")
-    )
-    layers = [borders, bars, names, arrows, heads, empty, words, boxes, values, notes]
+    borders = {
+        "data": csv_source("turns", turns, ["start", "end"]),
+        "transform": [
+            {"filter": f"datum.start > {first}"},
+            *calculate(corner="[0, 1, 2, 3]"),
+            {"flatten": ["corner"]},
+            *calculate(
+                across="datum.start - (datum.corner < 2 ? 0.5 : 1.5)",
+                down="[2, 59, 83, 214][datum.corner]",
+            ),
+        ],
+        "mark": {"type": "line", "color": grey, "strokeWidth": 1},
+        "encoding": {
+            "x": quantity("across"),
+            "y": quantity("down"),
+            "detail": nominal("start"),
+            "order": quantity("corner"),
+        },
+    }
+    layers: list[dict[str, Any]] = [borders, sides, moves, ghosts, lanes]
     if lane_labels:
-        lanes = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
+        data["lanes"] = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
         layers.append(
-            alt.Chart(csv_data(lanes, ["y"]))
-            .mark_text(
-                **THEMED_TEXT,
-                align="right",
-                fontSize=11,
-                lineBreak="|",
-                lineHeight=12,
-            )
-            .encode(x=alt.value(-8), y=y_of("y"), text="lane:N")
+            {
+                "data": csv_source("lanes", data["lanes"], ["y"]),
+                "mark": themed_text(align="right", fontSize=11, lineBreak="|", lineHeight=12),
+                "encoding": {"x": {"value": -8}, "y": quantity("y"), "text": nominal("lane")},
+            }
         )
-    marks = pd.DataFrame(
-        [(position, label) for datum, position, label in breaks if datum == datums[0]],
-        columns=["at", "label"],
+    left = [
+        (position, f"✕ {label}")
+        for datum, position, label in breaks
+        if datum == datums[0] and first <= position <= last
+    ]
+    if left:
+        data["breaks"] = pd.DataFrame(left, columns=["at", "label"])
+        # a label near the right end stands left of its mark
+        late = left[0][0] - first > (last - first) / 2
+        layers.append(
+            {
+                "data": csv_source("breaks", data["breaks"], ["at"]),
+                "transform": calculate(edge="datum.at - 0.5", top="-18", foot="60", sign="-12"),
+                "layer": [
+                    {
+                        "mark": {
+                            "type": "rule",
+                            "color": PALETTE["break"]["fill"],
+                            "strokeWidth": 3,
+                        },
+                        "encoding": {
+                            "x": quantity("edge"),
+                            "y": quantity("top"),
+                            "y2": {"field": "foot"},
+                        },
+                    },
+                    {
+                        "mark": themed_text(
+                            align="right" if late else "left", dx=-6 if late else 6, fontSize=12
+                        ),
+                        "encoding": {
+                            "x": quantity("edge"),
+                            "y": quantity("sign"),
+                            "text": nominal("label"),
+                        },
+                    },
+                ],
+            }
+        )
+    low = first - (1.5 if begins else 0.5)
+    high = last + (0.5 if ends else -0.5)
+    every = 1 if last - first < 60 else 5
+    return vega_figure(
+        layers,
+        data,
+        description=strip_description(rows, runs, f"Datum {datums[0]}"),
+        width=round(step * (high - low)),
+        height=STRIP_HEIGHT,
+        pad=(24 if left else 4, 8, 26, 92 if lane_labels else 4),
+        title=strip_finding(table) if title is None else title,
+        encoding={
+            "x": {
+                "type": "quantitative",
+                "scale": {"domain": [low, high], "nice": False, "zero": False},
+                "axis": {
+                    "title": None,
+                    "values": [p for p in range(first, last + 1) if p % every == 0],
+                    "grid": False,
+                    "domain": False,
+                    "format": "d",
+                },
+            },
+            "y": {
+                "type": "quantitative",
+                "scale": {"domain": [0, STRIP_HEIGHT], "range": [0, STRIP_HEIGHT]},
+                "axis": None,
+            },
+        },
     )
-    if len(marks):
-        mark = alt.Chart(csv_data(marks, ["at"])).transform_calculate(
-            edge="datum.at - 0.5", top="-16", bottom="56", sign="'✕ ' + datum.label"
-        )
-        red = PALETTE["break"]["fill"]
-        layers.append(
-            mark.mark_rule(color=red, strokeWidth=3).encode(
-                x=x_of("edge", axis), y=y_of("top"), y2="bottom"
-            )
-        )
-        layers.append(
-            mark.mark_text(**THEMED_TEXT, align="left", dx=6, fontSize=12).encode(
-                x=x_of("edge", axis), y=alt.value(-12), text="sign:N"
-            )
-        )
-    chart = alt.layer(*layers)
-    return chart.properties(
-        width=width,
-        height=height,
-        background="transparent",
-        title=alt.TitleParams(
-            wrap_title(finding, width), anchor="start", fontSize=13, frame="group"
-        ),
-        description=strip_description(rows, runs, name),
-    ).configure_view(stroke=None)
+
+
+@app.function(hide_code=True)
+def strip_figure(
+    table: pd.DataFrame, breaks: Sequence[tuple[int, int, str]] = (), title: str | None = None
+) -> mo.Html:
+    """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
+    chart = strip_chart(table, title="", breaks=breaks, lane_labels=False)
+    top = chart.spec["padding"]["top"]
+    return figure_box(
+        chart,
+        strip_finding(table) if title is None else title,
+        lanes=[(y + top, name) for y, name in STRIP_LANES],
+    )
+
+
+@app.function(hide_code=True)
+def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns of the strips as a readable table: a row per input with its target."""
+    rows = table[~table["mask"].isna()]
+    after = table.shift(-1).loc[rows.index]
+    parts = {"O": "observation", "A": "action"}
+    return pd.DataFrame(
+        {
+            "datum": rows["datum"].to_numpy(),
+            "position": rows["position"].to_numpy(),
+            "input": rows["label"].to_numpy(),
+            "target": rows["target_label"].to_numpy(),
+            "target's text": [visible_text(text) for text in after["text"]],
+            "from turn": after["turn"].astype(int).to_numpy(),
+            "part": [parts[part] for part in after["part"]],
+            "mask": [number_text(value) for value in rows["mask"]],
+            "advantage": [number_text(value) for value in rows["advantage"]],
+            "logprob": [number_text(value) for value in rows["logprob"]],
+        }
+    )
 
 
 @app.function(hide_code=True)
