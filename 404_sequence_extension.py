@@ -162,6 +162,9 @@ with app.setup(hide_code=True):
         (230, "position"),
     ]
     STRIP_HEIGHT = 216
+    # Rollouts with more tokens than this are drawn as runs, with a window of single tokens.
+    STRIP_LIMIT = 600
+    STRIP_WINDOW = 64
     MAX_TOKEN_ID = 2**31 - 1
     # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
     # of one turn with its history. Longer rollouts are read in section 9.
@@ -518,7 +521,102 @@ def _(rollout):
 def _():
     mo.md(r"""
     ## 3. The datums, token by token
+
+    **In short: n tokens give n - 1 inputs and n - 1 targets; mask, advantage and logprob belong
+    to the target.**
+
+    Each target is the next input, so every token moves one place to the left when it becomes a
+    target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the
+    mask under the token itself and gives the first token an entry that does not exist.
+
+    What decides the gradient is `advantages`, which are 0 on observation tokens. `mask` is taken
+    out before `forward_backward`; it serves metrics and the KL penalty.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    strip_table = (
+        alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+        if diagnosis and diagnosis.built.data
+        else None
+    )
+    strip_marks = break_marks(diagnosis) if diagnosis else []
+    return strip_marks, strip_table
+
+
+@app.cell(hide_code=True)
+def _(strip_marks, strip_table):
+    # Long rollouts are drawn as runs, with a window of single tokens that can be moved.
+    _long = strip_table is not None and len(strip_table) > STRIP_LIMIT
+    _datum, _at = strip_marks[0][:2] if strip_marks else (0, 0)
+    strip_place = (
+        mo.ui.dictionary(
+            {
+                "datum": mo.ui.number(
+                    0, int(strip_table["datum"].max()), value=_datum, label="Datum"
+                ),
+                "start": mo.ui.slider(
+                    0,
+                    int(strip_table["position"].max()),
+                    value=max(0, _at - 8),
+                    label="First position shown",
+                    show_value=True,
+                ),
+            }
+        )
+        if _long
+        else None
+    )
+    return (strip_place,)
+
+
+@app.cell(hide_code=True)
+def _(diagnosis, strip_marks, strip_place, strip_table):
+    if strip_table is None:
+        _shown = [
+            note(diagnosis.built.error_message or "No turn holds a token yet.", "error")
+            if diagnosis
+            else note("The datums come back once every field of section 2 can be read.")
+        ]
+    elif strip_place is None:
+        _shown = [
+            strip_figure(_rows, strip_marks)
+            for _, _rows in strip_table.groupby("datum", sort=False)
+        ]
+    else:
+        _datum, _start = strip_place.value["datum"], strip_place.value["start"]
+        _rows = window(strip_table[strip_table["datum"] == _datum], _start, STRIP_WINDOW)
+        _shown = [
+            figure_box(
+                runs_chart(
+                    diagnosis.runs,
+                    strip_marks,
+                    shown=(_datum, int(_rows["position"].iloc[0]), len(_rows) - 1),
+                ),
+                f"{len(strip_table)} tokens as runs; the window below shows single ones",
+            ),
+            mo.hstack([strip_place["datum"], strip_place["start"]], justify="start", wrap=True),
+            strip_figure(_rows, strip_marks),
+        ]
+    mo.vstack(_shown)
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis, strip_table):
+    _counts = datum_counts(diagnosis.built, diagnosis.runs) if diagnosis else pd.DataFrame()
+    mo.vstack(
+        [
+            mo.Html(
+                f'<div class="seq-scroll" tabindex="0" role="group" '
+                f'aria-label="Counts of the datums">{table_html(counts_shown(_counts))}</div>'
+            ),
+            note("{}: it {}.".format(*conservation(_counts))),
+            details_table(strip_facts(strip_table)),
+        ]
+    ) if len(_counts) else None
     return
 
 
@@ -3615,8 +3713,28 @@ def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
-def conservation(counts: pd.DataFrame) -> tuple[str, bool]:
-    """The conservation law of the mask with the numbers of `datum_counts`, and if it holds.
+def counts_shown(counts: pd.DataFrame) -> pd.DataFrame:
+    """`datum_counts` with readable column names, and the sums where there are several datums."""
+    shown = counts.rename(
+        columns={
+            "inputs": "inputs = targets",
+            "observation": "observation tokens",
+            "action": "action tokens",
+            "masked": "of masked turns",
+            "opens": "opens with",
+            "trained": "sum(mask)",
+        }
+    )
+    if len(shown) < 2:
+        return shown
+    sums = {name: shown[name].sum() for name in shown.columns if name not in ("datum", "turns")}
+    total = pd.DataFrame([{**sums, "datum": "all", "turns": "", "opens with": ""}])
+    return pd.concat([shown, total[shown.columns]], ignore_index=True)
+
+
+@app.function(hide_code=True)
+def conservation(counts: pd.DataFrame) -> tuple[str, str]:
+    """The conservation law of the mask with the numbers of `datum_counts`; "holds" or not.
 
     sum(mask) = action tokens - action tokens of masked turns - datums that open with an action
     (a masked one is counted already): no other sampled token is lost, none is trained twice.
@@ -3626,9 +3744,9 @@ def conservation(counts: pd.DataFrame) -> tuple[str, bool]:
     opening = int((counts["opens"] == "action").sum())
     holds = trained == action - masked - opening
     return (
-        f"sum(mask) = action tokens − tokens of masked turns − datums that open with an action: "
-        f"{trained} {'=' if holds else '≠'} {action} − {masked} − {opening}",
-        holds,
+        f"sum(mask) = action tokens - tokens of masked turns - datums that open with an action: "
+        f"{trained} {'=' if holds else '≠'} {action} - {masked} - {opening}",
+        "holds" if holds else "does not hold",
     )
 
 
@@ -5402,6 +5520,195 @@ def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
             "advantage": [number_text(value) for value in rows["advantage"]],
             "logprob": [number_text(value) for value in rows["logprob"]],
         }
+    )
+
+
+@app.function(hide_code=True)
+def runs_chart(
+    runs: Sequence[Run],
+    breaks: Sequence[tuple[int, int, str]] = (),
+    title: str = "",
+    shown: tuple[int, int, int] | None = None,
+) -> Figure:
+    """A rollout as runs: one row per datum, one bar per turn and part.
+
+    Its size grows with turns, not with tokens.
+
+    Args:
+        runs: From `datum_runs`.
+        breaks: From `break_marks`: where a later turn left a datum.
+        title: The finding; left out when empty.
+        shown: (datum, start, size) of the window of single tokens that is drawn elsewhere.
+    """
+    datums = max((run.datum for run in runs), default=0) + 1
+    length = max((run.start + run.length for run in runs), default=1)
+    width = 860
+    row = max(6, min(30, 1500 // datums))
+    bars = pd.DataFrame(
+        {
+            "datum": [run.datum for run in runs],
+            "start": [run.start for run in runs],
+            "end": [run.start + run.length for run in runs],
+            "turn": [run.turn for run in runs],
+            "kind": ["M" if run.masked else run.part for run in runs],
+            # a letter where it fits, with the turn where that fits too
+            "label": [
+                ""
+                if row < 14 or run.length * width < 10 * length
+                else f"{run.part} turn {run.turn}"
+                if run.length * width > 52 * length
+                else run.part
+                for run in runs
+            ],
+        }
+    )
+    places = {"top": f"datum.datum * {row} + 1", "bottom": f"(datum.datum + 1) * {row} - 1"}
+    middle = f"(datum.datum + 0.5) * {row}"
+    names = pd.DataFrame({"datum": range(0, datums, max(1, math.ceil(12 / row)))})
+    data = {"runs": bars, "names": names}
+    band = {"y": quantity("top"), "y2": {"field": "bottom"}}
+    layers: list[dict[str, Any]] = [
+        {
+            "data": csv_source("runs", bars, ["datum", "start", "end"]),
+            "transform": calculate(
+                **places,
+                middle=middle,
+                told="{O: 'observation', A: 'action', M: 'action, masked'}[datum.kind]",
+                tokens="datum.end - datum.start",
+            ),
+            "layer": [
+                {
+                    "mark": {"type": "rect", "stroke": PALETTE["axis"]["fill"], "strokeWidth": 0.5},
+                    "encoding": {
+                        "x": quantity("start"),
+                        "x2": {"field": "end"},
+                        **band,
+                        "fill": kind_color("fill"),
+                        "tooltip": [
+                            nominal("datum", title="datum"),
+                            nominal("turn", title="turn"),
+                            nominal("told", title="part"),
+                            nominal("start", title="from position"),
+                            nominal("tokens", title="tokens"),
+                        ],
+                    },
+                },
+                {
+                    "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 11},
+                    "encoding": {
+                        "x": quantity("start"),
+                        "y": quantity("middle"),
+                        "text": nominal("label"),
+                        "color": kind_color("ink"),
+                    },
+                },
+            ],
+        },
+        {
+            "data": csv_source("names", names, ["datum"]),
+            "transform": calculate(middle=middle, label="'datum ' + datum.datum"),
+            "mark": themed_text(align="right", fontSize=11),
+            "encoding": {
+                "x": {"value": -8},
+                "y": quantity("middle"),
+                "text": nominal("label"),
+            },
+        },
+    ]
+    if breaks:
+        data["breaks"] = pd.DataFrame(list(breaks), columns=["datum", "at", "label"])
+        layers.append(
+            {
+                "data": csv_source("breaks", data["breaks"], ["datum", "at"]),
+                "transform": calculate(**places, middle=middle, sign="'✕'"),
+                "layer": [
+                    {
+                        "mark": {
+                            "type": "rule",
+                            "color": PALETTE["break"]["fill"],
+                            "strokeWidth": 3,
+                        },
+                        "encoding": {"x": quantity("at"), **band},
+                    },
+                    {
+                        "mark": {
+                            "type": "point",
+                            "shape": "square",
+                            "size": min(190, row * row),
+                            "filled": True,
+                            "opacity": 1,
+                            "color": PALETTE["break"]["fill"],
+                        },
+                        "encoding": {
+                            "x": quantity("at"),
+                            "y": quantity("middle"),
+                            "tooltip": [
+                                nominal("label", title="break"),
+                                nominal("at", title="position"),
+                            ],
+                        },
+                    },
+                    {
+                        "mark": {
+                            "type": "text",
+                            "fontSize": min(12, row),
+                            "color": PALETTE["break"]["ink"],
+                        },
+                        "encoding": {
+                            "x": quantity("at"),
+                            "y": quantity("middle"),
+                            "text": nominal("sign"),
+                        },
+                    },
+                ],
+            }
+        )
+    if shown is not None:
+        data["shown"] = pd.DataFrame([shown], columns=["datum", "start", "size"])
+        layers.append(
+            {
+                "data": csv_source("shown", data["shown"], ["datum", "start", "size"]),
+                "transform": calculate(
+                    top=f"datum.datum * {row} - 1",
+                    bottom=f"(datum.datum + 1) * {row} + 1",
+                    end="datum.start + datum.size",
+                ),
+                "mark": {
+                    "type": "rect",
+                    "fill": "transparent",
+                    "stroke": PALETTE["axis"]["fill"],
+                    "strokeWidth": 3,
+                },
+                "encoding": {"x": quantity("start"), "x2": {"field": "end"}, **band},
+            }
+        )
+    actions = sum(run.length for run in runs if run.part == "A")
+    total = sum(run.length for run in runs)
+    turns = len({run.turn for run in runs})
+    return vega_figure(
+        layers,
+        data,
+        description=(
+            f"{count_of(turns, 'turn')} as {count_of(datums, 'datum')}, one row each: "
+            f"{total} tokens, {actions} of them actions; the longest datum holds {length} tokens; "
+            f"{count_of(len(breaks), 'break')} marked."
+        ),
+        width=width,
+        height=row * datums,
+        pad=(4, 24, 40, 72),
+        title=title,
+        encoding={
+            "x": {
+                "type": "quantitative",
+                "scale": {"domain": [0, length], "nice": False},
+                "axis": {"title": "position", "grid": False, "domain": False, "tickCount": 8},
+            },
+            "y": {
+                "type": "quantitative",
+                "scale": {"domain": [0, row * datums], "range": [0, row * datums]},
+                "axis": None,
+            },
+        },
     )
 
 
