@@ -806,7 +806,191 @@ def _(group_members):
 def _():
     mo.md(r"""
     ## 7. A multi-turn environment
+
+    **In short:** you write an environment that speaks in messages; `EnvFromMessageEnv` makes
+    tokens of it, and never checks whether one prompt continues the last.
+
+    A `MessageEnv` has two methods: `initial_observation` opens the conversation, `step` takes
+    an answer and returns the reward and the conversation so far. `EnvFromMessageEnv` renders
+    that conversation anew each turn, parses the answers, and ends the episode when the budget
+    is spent or an answer does not parse. Whether the turns merge is decided later, by
+    `trajectory_to_data`, from the tokens alone: it rests with the **renderer**, and with what
+    the model sampled.
+
+    `TutorEnv` asks small sums, one point each. This is the code that runs below; copied into a
+    file, it is a start for your own.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.Html(
+        '<div role="region" tabindex="0" aria-label="The code of TutorEnv" '
+        'style="max-height:34rem;overflow:auto;border:1px solid var(--border);'
+        f'border-radius:6px;padding:0 0.75rem">{code_view(tutor_code(), "python").text}</div>'
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    _table = endings_table(episode_presets())
+    _two = _table.head(2)
+    mo.vstack(
+        [
+            mo.md(
+                "Every way an episode can go, played just now by a scripted pupil in place of a "
+                f"model. The first two rows differ in one argument of the renderer: with "
+                f"`{_two['renderer'][0]}` the pupil's reasoning is taken out of the history and "
+                f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
+                f"`{_two['renderer'][1]}` it stays, and they become {_two['datums'][1]}."
+            ),
+            facts_table(_table),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    env_preset = mo.ui.dropdown(
+        options=list(episode_presets()),
+        value=next(iter(episode_presets())),
+        label="Play",
+        allow_select_none=False,
+    )
+    env_model = mo.ui.text(
+        placeholder="Qwen/Qwen3-8B",
+        label="A model of the Hugging Face hub, for its own tokens (needs a network)",
+        full_width=True,
+    ).form(submit_button_label="Load its tokenizer")
+    mo.vstack(
+        [
+            mo.md(
+                "Choose a row, then change it: lower `max_trajectory_tokens` until the ending is "
+                "another, give another renderer the same pupil. `max_generation_tokens` is the "
+                "limit of one answer, and as many tokens are reserved for it in the budget. "
+                "(Playing needs the live page.)"
+            ),
+            env_preset,
+        ]
+    )
+    return env_model, env_preset
+
+
+@app.cell(hide_code=True)
+def _(env_preset):
+    _spec = episode_presets()[env_preset.value]
+    _policies = {f"{name}: {line}": name for name, line in policy_names().items()}
+    env_controls = mo.ui.dictionary(
+        {
+            "renderer": mo.ui.dropdown(
+                options=renderer_names(),
+                value=_spec.renderer,
+                label="Renderer",
+                searchable=True,
+                allow_select_none=False,
+                full_width=True,
+            ),
+            "policy": mo.ui.dropdown(
+                options=_policies,
+                value=next(label for label, name in _policies.items() if name == _spec.policy),
+                label="Pupil",
+                allow_select_none=False,
+                full_width=True,
+            ),
+            "turns": mo.ui.slider(
+                1, 6, value=_spec.turns, label="Questions", show_value=True, full_width=True
+            ),
+            "seed": mo.ui.slider(
+                0, 20, value=_spec.seed, label="Seed", show_value=True, full_width=True
+            ),
+            "max_trajectory_tokens": mo.ui.slider(
+                0,
+                400,
+                value=_spec.max_trajectory_tokens or 0,
+                label="`max_trajectory_tokens` (0: no budget)",
+                show_value=True,
+                full_width=True,
+            ),
+            "max_generation_tokens": mo.ui.slider(
+                1,
+                96,
+                value=_spec.max_generation_tokens,
+                label="`max_generation_tokens`",
+                show_value=True,
+                full_width=True,
+            ),
+            "terminate_on_length": mo.ui.checkbox(
+                value=_spec.terminate_on_length, label="`terminate_on_length`"
+            ),
+            "terminate_on_parse_error": mo.ui.checkbox(
+                value=_spec.terminate_on_parse_error, label="`terminate_on_parse_error`"
+            ),
+            "policy_on": mo.ui.checkbox(
+                value=_spec.parse_error_policy is not None,
+                label="`ParseErrorPolicy` instead: one retry, masked",
+            ),
+        }
+    )
+    control_panel(env_controls.elements)
+    return (env_controls,)
+
+
+@app.cell(hide_code=True)
+def _(env_model):
+    env_tokenizer = offline_tokenizer()
+    _note = mo.Html("")
+    if env_model.value:
+        with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
+            _loaded, _problem = load_vocabulary(
+                env_model.value, own_code=mo.app_meta().mode == "edit"
+            )
+        if _loaded is None:
+            _note = error_note(_problem)
+        else:
+            env_tokenizer = _loaded
+            _note = mo.md("The tokens below are now those of this model. Choose its renderer.")
+    mo.accordion({"With the tokens of a real model": mo.vstack([env_model, _note])})
+    return (env_tokenizer,)
+
+
+@app.cell(hide_code=True)
+def _(env_controls, env_tokenizer):
+    env_episode = run_episodes([spec_of(env_controls.value)], env_tokenizer)[0]
+    env_diagnosis = None if isinstance(env_episode, str) else diagnose(env_episode.rollout)
+    return env_diagnosis, env_episode
+
+
+@app.cell(hide_code=True)
+def _(env_diagnosis, env_episode):
+    mo.stop(env_diagnosis is None, error_note(str(env_episode)))
+    mo.vstack(
+        [
+            mo.md(f"### {episode_headline(env_diagnosis, env_episode.stop_reason)}"),
+            mo.md(explain_ending(env_episode)),
+            transcript(env_episode, env_diagnosis.spans),
+            facts_table(turn_facts(env_episode)),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _(env_diagnosis):
+    mo.stop(env_diagnosis is None or not env_diagnosis.built.data)
+    _table = alignment_table(env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab)
+    _breaks = [
+        (env_diagnosis.spans[item.turn - 1].datum, item.position, f"turn {item.turn}")
+        for item in env_diagnosis.breaks
+    ]
+    mo.vstack(
+        [
+            strip_chart(_table[_table["datum"] == datum], breaks=_breaks)
+            for datum in range(len(env_diagnosis.built.data))
+        ]
+    )
     return
 
 
@@ -7209,7 +7393,7 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
             for name, value in facts.items()
         )
 
-    return pd.DataFrame(
+    facts = pd.DataFrame(
         {
             "turn": range(len(episode.rewards)),
             "observation tokens": [t.ob.length for t in episode.rollout.trajectory.transitions],
@@ -7225,6 +7409,7 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
             ],
         }
     )
+    return facts.loc[:, [column for column in facts if (facts[column] != "").any()]]
 
 
 @app.function(hide_code=True)
@@ -7251,24 +7436,75 @@ def endings_table(presets: Mapping[str, EpisodeSpec]) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
-def transcript(episode: Episode) -> mo.Html:
-    """The conversation as bubbles; the pupil's show what was sampled, markers and all."""
+def control_panel(elements: Mapping[str, Any]) -> mo.Html:
+    """Controls in a grid: as many columns as fit, one on a phone."""
+    cells = "".join(f'<div style="min-width:0">{element}</div>' for element in elements.values())
+    return mo.Html(
+        '<div style="display:grid;gap:0.5rem 2rem;align-items:end;'
+        f'grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr))">{cells}</div>'
+    )
+
+
+@app.function(hide_code=True)
+def spec_of(values: Mapping[str, Any]) -> EpisodeSpec:
+    """The controls of section 7 as a spec; a budget of 0 is no budget."""
+    policy = ParseErrorPolicy(
+        max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True
+    )
+    return EpisodeSpec(
+        renderer=values["renderer"],
+        policy=values["policy"],
+        turns=values["turns"],
+        seed=values["seed"],
+        max_trajectory_tokens=values["max_trajectory_tokens"] or None,
+        max_generation_tokens=values["max_generation_tokens"],
+        terminate_on_length=values["terminate_on_length"],
+        terminate_on_parse_error=values["terminate_on_parse_error"],
+        parse_error_policy=policy if values["policy_on"] else None,
+    )
+
+
+@app.function(hide_code=True)
+def episode_headline(diagnosis: Diagnosis, stop_reason: str | None) -> str:
+    """What came of an episode in one line, for markdown."""
+    turns = len(diagnosis.spans)
+    built = diagnosis.built
+    made = built.error_message or count_of(len(built.data), "datum")
+    return f"{count_of(turns, 'turn')}, {made}; stop reason `{stop_reason or 'none'}`"
+
+
+@app.function(hide_code=True)
+def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
+    """The conversation as bubbles: a prompt with its verdict, an answer with its reward.
+
+    The pupil's bubbles show what was sampled, markers and line breaks made visible.
+
+    Args:
+        episode: What to show.
+        spans: Its turns as `walk_turns` gives them.
+    """
     items = []
+    opened: set[int] = set()
     for line in episode.lines:
         told = "".join(
-            char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}"
+            char if char.isprintable() else "↵" if char == "\n" else f"\\u{ord(char):04x}"
             for char in line.text
         )
         pupil = line.role == "pupil"
+        head = f"Turn {line.turn} · {'A pupil, as sampled' if pupil else 'O tutor'}"
+        if pupil:
+            head += f" · reward {number_text(episode.rewards[line.turn])}"
+        elif line.turn not in opened and spans[line.turn].observation:
+            mark = "✕ " if spans[line.turn].splits else ""
+            head += f" · {mark}{span_words(spans[line.turn])}"
+        opened.add(line.turn)
         hue = PALETTE["action" if pupil else "observation"]
-        letter = hue["letter"]
         items.append(
             f'<li style="margin:0.4rem 0;margin-{"left" if pupil else "right"}:12%;'
             f"padding:0.4rem 0.7rem;border-left:4px solid {hue['fill']};border-radius:4px;"
             f'background:color-mix(in srgb,{hue["fill"]} 14%,transparent)">'
-            f'<div style="font-size:0.8rem;opacity:0.85">Turn {line.turn} · '
-            f"{letter} · {'pupil, as sampled' if pupil else 'tutor'}</div>"
-            f'<div style="white-space:pre-wrap;overflow-wrap:anywhere">{html.escape(told)}</div>'
+            f'<div style="font-size:0.8rem">{html.escape(head)}</div>'
+            f'<div style="overflow-wrap:anywhere">{html.escape(told)}</div>'
             "</li>"
         )
     return mo.Html(
