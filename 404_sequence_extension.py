@@ -370,8 +370,11 @@ def _():
         build_scenarios,
     )
     # The structure: which scenario was loaded, and the turns that the fields start from.
-    # Typing does not touch it, so the fields are made anew only when turns come or go.
-    build_structure, build_set_structure = mo.state((build_start.key, _drafts))
+    # Typing does not touch it, so the fields are made anew only when turns come or go. The cell
+    # that makes the fields also makes the buttons that remove turns, hence the self loop.
+    build_structure, build_set_structure = mo.state(
+        (build_start.key, _drafts), allow_self_loops=True
+    )
     # What stands in the fields right now, for the buttons: they must read it when pressed
     # without running again at every key stroke, hence a plain box and no state.
     build_typed = {"key": build_start.key, "drafts": _drafts}
@@ -482,7 +485,7 @@ def _(
     mo.Html(
         f'{editor_css()}<div class="seq-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
         f"<p>{html.escape(build_scenario.lesson)}</p>"
-        f'{"".join(_turns)}<div class="seq-bar">{build_add}</div>'
+        f'<div>{"".join(_turns)}</div><div class="seq-bar">{build_add}</div>'
         f"{outcome_html(build_drafts, build_issues, diagnosis)}"
     )
     return
@@ -4898,7 +4901,8 @@ def outcome_html(
     data = diagnosis.built.data
     trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
     return (
-        f'<p class="seq-outcome" role="status">{count_of(len(drafts), "turn")} become '
+        f'<p class="seq-outcome" role="status">{count_of(len(drafts), "turn")} '
+        f"{'becomes' if len(drafts) == 1 else 'become'} "
         f"<b>{count_of(len(data), 'datum')}</b>: "
         f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
         f"{count_of(trained, 'action token')} are trained.</p>"
