@@ -1,0 +1,85 @@
+"""Sections 6 and 10 as a reader meets them: rewards typed, questions answered by keyboard."""
+
+from browser import Reader
+
+
+def text_of(reader: Reader, section: int) -> str:
+    return "\n".join(cell.inner_text() for cell in reader.section(section))
+
+
+def test_rewards_are_edited(run_page: Reader) -> None:
+    a, b = "A: three turns that extend", "B: two turns that extend"
+    assert "mean reward of 0.417" in text_of(run_page, 6)
+
+    run_page.type(a, "0 0 4")
+    told = text_of(run_page, 6)
+    # 0.417 was 2.5 over six rollouts; three more make 5.5
+    assert f"mean reward of {5.5 / 6:.3g}" in told
+    assert f"rollout A, advantage {4 - 5.5 / 6:+.4f}" in told
+
+    # A bad reward gets its sentence, keeps what was typed, and the last good figure stays.
+    run_page.type(b, "0.5 <b>x</b>")
+    told = text_of(run_page, 6)
+    assert "Rollout B, turn 1" in told
+    assert "not a finite number" in told
+    assert run_page.widget(b).input_value() == "0.5 <b>x</b>"
+    assert f"mean reward of {5.5 / 6:.3g}" in told
+    run_page.type(b, "0.5")
+    assert "2 turns but 1 reward" in text_of(run_page, 6)
+    run_page.type(b, "0 0")
+    assert f"mean reward of {4.5 / 6:.3g}" in text_of(run_page, 6)
+
+    run_page.choose("Rewards", "All the same: no gradient")
+    assert "All rewards are equal, so there is no gradient" in text_of(run_page, 6)
+    run_page.type(a, "0 0 9")
+    assert "All rewards are equal" not in text_of(run_page, 6)
+    run_page.press("Put them back")
+    assert "All rewards are equal" in text_of(run_page, 6)
+    assert run_page.failed_cells() == []
+    assert run_page.blank_figures() == []
+
+
+def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
+    page = run_page.page
+    told = text_of(run_page, 10)
+    assert "Your first answer to each one counts" in told
+    assert "Right." not in told
+    assert page.locator(".quiz-static:visible").count() == 0
+    assert page.locator(".quiz-live:visible").count() >= 5
+
+    first = page.get_by_role("radiogroup").first
+    first.get_by_role("radio").first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    focused = page.evaluate(
+        """() => { let e = document.activeElement;
+        while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+        return e.innerText; }"""
+    )
+    assert focused == "Check"
+    with run_page.answer():
+        page.keyboard.press("Enter")
+    told = text_of(run_page, 10)
+    assert "No: 4." in told
+    assert "0 of 1 right" in told
+
+    # A second thought is judged as well, but the first answer is the one that counts.
+    first.get_by_role("radio").nth(3).click()
+    with run_page.answer():
+        page.get_by_role("button", name="Check", exact=True).first.click()
+    told = text_of(run_page, 10)
+    assert "Right." in told
+    assert "0 of 1 right" in told
+    run_page.press("Start again")
+    assert "Right." not in text_of(run_page, 10)
+
+
+def test_static_page_unfolds_the_answers(static_page: Reader) -> None:
+    cards = static_page.page.locator(".quiz-card")
+    assert cards.count() >= 5
+    assert static_page.page.locator(".quiz-live:visible").count() == 0
+    answer = cards.first.locator("details")
+    assert not answer.get_by_text("one running sequence").is_visible()
+    answer.locator("summary").focus()
+    static_page.page.keyboard.press("Enter")
+    assert answer.get_by_text("one running sequence").is_visible()
