@@ -7546,20 +7546,21 @@ def code_of(*things: Any) -> str:
     where they were compiled from.
     """
     texts = []
+    trees: dict[str, ast.Module] = {}
     for thing in things:
         member = thing
         if inspect.isclass(thing):
             member = next(value for value in vars(thing).values() if inspect.isfunction(value))
-        member = inspect.unwrap(member)
-        lines, _ = inspect.findsource(member)
-        source = "".join(lines)
+        source = "".join(inspect.findsource(inspect.unwrap(member))[0])
+        if source not in trees:
+            trees[source] = ast.parse(source)
         node = next(
             node
-            for node in ast.walk(ast.parse(source))
+            for node in trees[source].body
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             and node.name == thing.__name__
         )
-        texts.append(textwrap.dedent(ast.get_source_segment(source, node, padded=True) or ""))
+        texts.append(ast.get_source_segment(source, node) or "")
     return "\n\n\n".join(texts)
 
 

@@ -3,14 +3,29 @@
 Invariants
 1. A chat marker is one id, text is the same text after encode and decode.
 2. Every renderer name of the installed cookbook builds, or says why in one sentence.
+3. What a scripted pupil says, its renderer reads back as meant.
+4. An episode is decided by its spec: tokens, logprobs, rewards.
+5. Every ending of `EnvFromMessageEnv` is reached, with the rewards, metrics and stop reason
+   that the cookbook gives it, and is explained from the trajectory.
+6. The code shown in the page is the code that runs.
 """
 
+import ast
+import asyncio
 import concurrent.futures
+import inspect
+import math
+import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import tinker
 from tinker_cookbook import renderers
+from tinker_cookbook.renderers import get_text_content
+from tinker_cookbook.rl.data_processing import trajectory_to_data
+from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +112,542 @@ def test_a_renderer_that_cannot_be_built_gives_one_sentence(nb: ModuleType, toke
     assert renderer is None
     assert reason.startswith("no_such cannot be built on this vocabulary: Unknown renderer")
     assert "\n" not in reason
+
+
+# --- policies --------------------------------------------------------------------------------
+
+
+def first_prompt(renderer: Any, sums: int = 1) -> tinker.ModelInput:
+    """A conversation that has come to its `sums`-th question: 3 + 4."""
+    messages: list[Any] = []
+    for left in range(4 - sums, 3):
+        messages.append({"role": "user", "content": f"What is {left} + 4?"})
+        messages.append({"role": "assistant", "content": f"It is {left + 4}."})
+    messages.append({"role": "user", "content": "What is 3 + 4?"})
+    prompt: tinker.ModelInput = renderer.build_generation_prompt(messages)
+    return prompt
+
+
+def sample(
+    nb: ModuleType, renderer: Any, behaviour: str, sums: int = 1, limit: int = 64, **more: Any
+) -> Any:
+    policy = nb.ScriptedPolicy(renderer, behaviour, max_tokens=limit, **more)
+    return asyncio.run(policy(first_prompt(renderer, sums), renderer.get_stop_sequences()))
+
+
+@pytest.fixture(scope="module")
+def built(nb: ModuleType, tokenizer: Any) -> dict[str, Any]:
+    """Every renderer of the installed cookbook."""
+    return {name: nb.build_renderer(name, tokenizer)[0] for name in nb.renderer_names()}
+
+
+def test_plain_and_reasoning_answers_read_back(nb: ModuleType, built: dict[str, Any]) -> None:
+    for name, renderer in built.items():
+        for behaviour in ("plain", "empty_reasoning", "reasoning"):
+            message, termination = renderer.parse_response(sample(nb, renderer, behaviour).tokens)
+            assert termination.is_clean, (name, behaviour)
+            assert get_text_content(message).rstrip().endswith("It is 7."), (name, behaviour)
+            whole = str(message["content"])
+            assert ("3 and 4 make 7." in whole) == (behaviour == "reasoning"), (name, behaviour)
+            assert "unparsed_tool_calls" not in message
+
+
+def test_reasoning_is_a_part_of_its_own_where_the_family_has_one(
+    nb: ModuleType, built: dict[str, Any]
+) -> None:
+    as_text = set()
+    for name, renderer in built.items():
+        message, _ = renderer.parse_response(sample(nb, renderer, "reasoning").tokens)
+        if isinstance(message["content"], str):
+            as_text.add(name)
+    assert as_text == {"role_colon", "llama3"}
+
+
+def test_plain_answers_hold_no_block_that_the_prompt_did_not_open(
+    nb: ModuleType, built: dict[str, Any], tokenizer: Any
+) -> None:
+    for name, renderer in built.items():
+        said = tokenizer.decode(sample(nb, renderer, "plain").tokens)
+        prompt = tokenizer.decode(first_prompt(renderer).to_ints())
+        opened = prompt.rstrip().endswith("<think>")
+        assert "<think>" not in said, name
+        assert ("</think>" in said) == opened, name
+
+
+def test_respelled_is_the_same_text_in_other_tokens(
+    nb: ModuleType, built: dict[str, Any], tokenizer: Any
+) -> None:
+    for name, renderer in built.items():
+        plain = sample(nb, renderer, "plain").tokens
+        other = sample(nb, renderer, "respelled").tokens
+        assert other != plain, name
+        assert tokenizer.decode(other) == tokenizer.decode(plain), name
+        assert renderer.parse_response(other) == renderer.parse_response(plain), name
+
+
+def test_white_space_is_added_and_left_out(
+    nb: ModuleType, built: dict[str, Any], tokenizer: Any
+) -> None:
+    shortened = set()
+    for name, renderer in built.items():
+        plain = tokenizer.decode(sample(nb, renderer, "plain").tokens)
+        padded = tokenizer.decode(sample(nb, renderer, "whitespace").tokens)
+        assert padded == plain.replace("It is 7.", " It is 7.\n"), name
+        bare = tokenizer.decode(sample(nb, renderer, "no_space").tokens)
+        assert bare in (plain, plain.removeprefix(" ")), name
+        if bare != plain:
+            shortened.add(name)
+    assert shortened == {"role_colon"}
+
+
+def test_other_end_is_another_clean_end_where_there_are_two(
+    nb: ModuleType, built: dict[str, Any]
+) -> None:
+    changed = set()
+    for name, renderer in built.items():
+        plain = sample(nb, renderer, "plain").tokens
+        other = sample(nb, renderer, "other_end").tokens
+        message, termination = renderer.parse_response(other)
+        assert termination.is_clean, name
+        assert get_text_content(message).strip() == "It is 7.", name
+        if other != plain:
+            changed.add(name.split("_")[0])
+            assert other[-1] != plain[-1]
+    assert changed == {"role", "glm5", "gpt"}
+
+
+def test_the_second_answer_lacks_its_end_token(
+    nb: ModuleType, built: dict[str, Any], tokenizer: Any
+) -> None:
+    for name, renderer in built.items():
+        assert sample(nb, renderer, "no_end").tokens == sample(nb, renderer, "plain").tokens
+        cut = sample(nb, renderer, "no_end", sums=2)
+        whole = tokenizer.decode(sample(nb, renderer, "plain", sums=2).tokens)
+        said = tokenizer.decode(cut.tokens)
+        assert cut.stop_reason == "stop"
+        assert said != whole, name
+        assert whole.startswith(said), name
+        assert not renderer.parse_response(cut.tokens)[1].is_clean, name
+
+
+@pytest.mark.parametrize("limit", [1, 5, 40])
+def test_rambling_is_cut_at_the_smaller_limit(
+    nb: ModuleType, built: dict[str, Any], limit: int
+) -> None:
+    renderer = built["qwen3"]
+    assert sample(nb, renderer, "cut", limit=40).stop_reason == "stop"
+    cut = sample(nb, renderer, "cut", sums=2, limit=limit)
+    assert (cut.stop_reason, len(cut.tokens), len(cut.logprobs)) == ("length", limit, limit)
+    policy = nb.ScriptedPolicy(renderer, "cut", max_tokens=limit)
+    called = asyncio.run(policy(first_prompt(renderer, 2), [], max_tokens=3))
+    assert len(called.tokens) == min(limit, 3)
+
+
+def test_an_answer_of_exactly_the_limit_is_not_cut(nb: ModuleType, built: dict[str, Any]) -> None:
+    whole = sample(nb, built["qwen3"], "plain")
+    exact = sample(nb, built["qwen3"], "plain", limit=len(whole.tokens))
+    assert (exact.tokens, exact.stop_reason) == (whole.tokens, "stop")
+    short = sample(nb, built["qwen3"], "plain", limit=len(whole.tokens) - 1)
+    assert (short.tokens, short.stop_reason) == (whole.tokens[:-1], "length")
+
+
+def test_every_second_sum_is_wrong(nb: ModuleType, built: dict[str, Any]) -> None:
+    for sums, said in ((1, "It is 7."), (2, "It is 8."), (3, "It is 7.")):
+        message, _ = built["llama3"].parse_response(
+            sample(nb, built["llama3"], "wrong", sums).tokens
+        )
+        assert message["content"] == said
+
+
+def test_a_broken_tool_call_is_a_content_failure(nb: ModuleType, built: dict[str, Any]) -> None:
+    for name in ("qwen3", "qwen3_5", "nemotron3", "glm5_3_low_reasoning"):
+        message, termination = built[name].parse_response(
+            sample(nb, built[name], "broken_call", sums=2).tokens
+        )
+        assert termination.is_clean
+        assert len(message["unparsed_tool_calls"]) == 1, name
+
+
+def test_logprobs_are_plausible_and_decided_by_the_seed(
+    nb: ModuleType, built: dict[str, Any]
+) -> None:
+    one, again, other = (
+        sample(nb, built["qwen3"], "reasoning", seed=seed).logprobs for seed in (0, 0, 1)
+    )
+    assert one == again != other
+    assert all(math.isfinite(value) and value < 0 for value in one)
+    assert len(set(one)) > len(one) // 2
+
+
+def test_without_a_sum_in_the_prompt_the_pupil_asks(nb: ModuleType, built: dict[str, Any]) -> None:
+    for renderer in built.values():
+        policy = nb.ScriptedPolicy(renderer)
+        answer = asyncio.run(policy(tinker.ModelInput.empty(), []))
+        assert "Which sum?" in get_text_content(renderer.parse_response(answer.tokens)[0])
+
+
+# --- episodes: known truths of cookbook 0.5.8 ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("renderer", "policy", "datums"),
+    [
+        ("qwen3", "plain", 1),
+        ("qwen3", "reasoning", 3),
+        ("llama3", "plain", 1),
+        ("llama3", "reasoning", 1),
+        ("role_colon", "plain", 1),
+        ("role_colon", "no_space", 3),
+        ("qwen3_5", "reasoning", 3),
+        ("qwen3_5_preserve_thinking", "reasoning", 1),
+        ("gpt_oss_no_sysprompt", "plain", 3),
+        ("glm5_3_low_reasoning", "plain", 1),
+        ("glm5_3_low_reasoning", "other_end", 3),
+        ("llama3", "respelled", 3),
+        ("tml_v0", "reasoning", 1),
+    ],
+)
+def test_datums_of_three_questions(nb: ModuleType, renderer: str, policy: str, datums: int) -> None:
+    episode = nb.run_episode(nb.EpisodeSpec(renderer, policy))
+    assert episode.rewards == [1.0, 1.0, 1.0]
+    assert len(trajectory_to_data(episode.rollout.trajectory, 1.0)) == datums
+
+
+def test_the_spec_decides_the_episode(nb: ModuleType) -> None:
+    def facts(spec: Any) -> list[Any]:
+        episode = nb.run_episode(spec)
+        return [
+            (t.ob.to_ints(), t.ac.tokens, t.ac.logprobs, t.reward, t.metrics)
+            for t in episode.rollout.trajectory.transitions
+        ]
+
+    spec = nb.EpisodeSpec("qwen3", "reasoning", turns=4, seed=3)
+    assert facts(spec) == facts(spec)
+    assert facts(spec) != facts(nb.EpisodeSpec("qwen3", "reasoning", turns=4, seed=4))
+    assert len(facts(spec)) == 4
+
+
+def test_many_episodes_are_the_single_ones(nb: ModuleType) -> None:
+    specs = [nb.EpisodeSpec("qwen3", "plain"), nb.EpisodeSpec("no_such"), nb.EpisodeSpec("llama3")]
+    first, none, last = nb.run_episodes(specs)
+    assert isinstance(none, str)
+    assert "Unknown renderer" in none
+    for spec, episode in ((specs[0], first), (specs[2], last)):
+        alone = nb.run_episode(spec)
+        assert alone.rollout.trajectory == episode.rollout.trajectory
+        assert alone.lines == episode.lines
+    with pytest.raises(ValueError, match="no_such cannot be built"):
+        nb.run_episode(specs[1])
+
+
+def test_episodes_run_inside_a_running_event_loop(nb: ModuleType) -> None:
+    async def cell() -> Any:
+        return nb.run_episode(nb.EpisodeSpec("llama3", "plain"))
+
+    assert asyncio.run(cell()).stop_reason == "completed"
+
+
+def test_every_sampled_token_has_a_text(nb: ModuleType, tokenizer: Any) -> None:
+    episode = nb.run_episode(nb.EpisodeSpec("qwen3", "reasoning"))
+    for transition in episode.rollout.trajectory.transitions:
+        tokens = [*transition.ob.to_ints(), *transition.ac.tokens]
+        text = "".join(episode.rollout.vocab[token] for token in tokens)
+        assert text == tokenizer.decode(tokens)
+
+
+def test_the_transcript_tells_each_turn_once(nb: ModuleType) -> None:
+    episode = nb.run_episode(nb.EpisodeSpec("llama3", "plain", turns=2))
+    first, second = nb.TutorEnv(0, 2).sums
+    assert [(line.turn, line.role, line.text) for line in episode.lines] == [
+        (0, "tutor", f"What is {first[0]} + {first[1]}?"),
+        (0, "pupil", f"It is {sum(first)}.<|eot_id|>"),
+        (1, "tutor", f"Right. What is {second[0]} + {second[1]}?"),
+        (1, "pupil", f"It is {sum(second)}.<|eot_id|>"),
+        (1, "tutor", "Right. Well done."),
+    ]
+
+
+def test_the_transcript_escapes_what_was_sampled(nb: ModuleType) -> None:
+    episode = nb.run_episode(nb.EpisodeSpec("llama3", "plain", turns=1))
+    nasty = nb.Line(0, "pupil", "<img src=x onerror=alert(1)>\u202e</li>")
+    shown = nb.transcript(
+        nb.replace(episode, lines=(nasty,)), nb.diagnose(episode.rollout).spans
+    ).text
+    assert "<img" not in shown
+    assert "&lt;img src=x onerror=alert(1)&gt;\\u202e&lt;/li&gt;" in shown
+
+
+# --- endings ---------------------------------------------------------------------------------
+
+FORGIVING = ParseErrorPolicy(
+    max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True
+)
+
+
+def play(nb: ModuleType, renderer: str, policy: str, **more: Any) -> Any:
+    return nb.run_episode(nb.EpisodeSpec(renderer, policy, **more))
+
+
+def lengths(episode: Any) -> list[tuple[int, int]]:
+    return [(t.ob.length, len(t.ac.tokens)) for t in episode.rollout.trajectory.transitions]
+
+
+def test_ending_done(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "wrong", turns=4)
+    assert episode.stop_reason == "completed"
+    assert episode.rewards == [1.0, 0.0, 1.0, 0.0]
+    assert episode.metrics == [
+        {"correct": 1.0},
+        {"correct": 0.0},
+        {"correct": 1.0},
+        {"correct": 0.0, "stop/completed": 1.0},
+    ]
+    assert nb.explain_ending(episode) == (
+        "The tutor ended the episode after its last question, in turn 3. The rewards sum to 2."
+    )
+
+
+def test_ending_overflow_after_a_turn_takes_its_reward(nb: ModuleType) -> None:
+    free = play(nb, "llama3", "plain", max_generation_tokens=10)
+    needed = lengths(free)[2][0] + 10  # the prompt of turn 2 and what is reserved for its answer
+    fits = play(nb, "llama3", "plain", max_generation_tokens=10, max_trajectory_tokens=needed)
+    assert fits.rewards == free.rewards == [1.0, 1.0, 1.0]
+    over = play(nb, "llama3", "plain", max_generation_tokens=10, max_trajectory_tokens=needed - 1)
+    assert over.stop_reason == "context_overflow"
+    assert over.rewards == [1.0, -0.1]
+    assert over.metrics[1] == {
+        "correct": 1.0,
+        "context_overflow": 1.0,
+        "stop/context_overflow": 1.0,
+    }
+    told = nb.explain_ending(over)
+    assert f"the next prompt would take {needed - 10} tokens" in told
+    assert f"the budget of {needed - 1}" in told
+    assert "-0.1, instead of the 1 it had earned" in told
+
+
+def test_ending_first_prompt_over_budget(nb: ModuleType) -> None:
+    length = lengths(play(nb, "llama3", "plain"))[0][0]
+    fits = play(nb, "llama3", "plain", max_generation_tokens=9, max_trajectory_tokens=length + 9)
+    assert fits.stop_reason == "context_overflow"
+    over = play(nb, "llama3", "plain", max_generation_tokens=9, max_trajectory_tokens=length + 8)
+    assert over.stop_reason == "max_tokens"
+    assert over.rewards == [-0.1]
+    assert over.metrics == [{"max_tokens_reached": 1.0, "stop/max_tokens": 1.0}]
+    assert lengths(over) == [(0, 0)]
+    assert trajectory_to_data(over.rollout.trajectory, 1.0) == []
+    assert f"The first prompt takes {length} tokens" in nb.explain_ending(over)
+    assert [(line.role, line.turn) for line in over.lines] == [("tutor", 0)]
+
+
+def test_ending_cut_by_the_limit(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "cut", max_generation_tokens=20)
+    assert episode.stop_reason == "max_tokens"
+    assert episode.rewards == [1.0, -0.1]
+    assert episode.metrics[1] == {"max_tokens_reached": 1.0, "stop/max_tokens": 1.0}
+    assert lengths(episode)[1][1] == 20
+    told = nb.explain_ending(episode)
+    assert "Turn 1's answer was cut at 20 tokens" in told
+    assert "`terminate_on_length=True`" in told
+
+
+def test_going_on_after_the_limit(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "cut", max_generation_tokens=20, terminate_on_length=False)
+    assert episode.stop_reason == "completed"
+    assert episode.rewards == [1.0, 0.0, 1.0, 1.0]
+    assert episode.metrics == [
+        {"correct": 1.0},
+        {},
+        {"correct": 1.0},
+        {"correct": 1.0, "stop/completed": 1.0, "num_truncations_max_turn_tokens": 1.0},
+    ]
+    assert episode.logs[1].keys() == {"truncated_turn"}
+    assert "`terminate_on_length=False` kept it" in nb.explain_ending(episode)
+
+
+def test_ending_parse_error(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "no_end")
+    assert episode.stop_reason == "parse_error"
+    assert episode.rewards == [1.0, -1.0]
+    assert episode.metrics[1] == {"parse_error": 1.0, "stop/parse_error": 1.0}
+    assert "ended the episode with `failed_parse_reward`, -1" in nb.explain_ending(episode)
+
+
+def test_going_on_after_a_parse_error_costs_a_token(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "no_end", terminate_on_parse_error=False)
+    assert episode.stop_reason == "completed"
+    assert episode.rewards == [1.0, -1.0, 0.0, 1.0]
+    assert episode.metrics[1] == {"parse_error": 1.0}
+    assert lengths(episode)[2][0] == 0  # it saw nothing
+    data = trajectory_to_data(episode.rollout.trajectory, 1.0)
+    actions = sum(length for _, length in lengths(episode))
+    assert sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data) == actions - 1
+    assert len(data) == 3
+    told = nb.explain_ending(episode)
+    assert f"Turn 2 saw nothing at all: the first of its {lengths(episode)[2][1]}" in told
+
+
+def test_ending_parse_error_policy_masks_the_turn(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "no_end", parse_error_policy=FORGIVING)
+    assert episode.stop_reason == "parse_error"
+    assert episode.rewards == [1.0, -0.5]
+    assert episode.metrics[1] == {
+        "parse_error": 1.0,
+        "stop/parse_error": 1.0,
+        "parse_error_masked": 1.0,
+    }
+    (datum,) = trajectory_to_data(episode.rollout.trajectory, 1.0)
+    assert sum(datum.loss_fn_inputs["mask"].data) == lengths(episode)[0][1]
+    told = nb.explain_ending(episode)
+    assert "`terminal_reward`, -0.5. Its tokens are masked" in told
+
+
+def test_a_tool_call_that_does_not_parse_is_asked_again(nb: ModuleType) -> None:
+    episode = play(nb, "qwen3", "broken_call", parse_error_policy=FORGIVING)
+    assert episode.stop_reason == "completed"
+    assert episode.rewards == [1.0, -0.2, 1.0, 1.0]
+    assert episode.metrics[1] == {"parse_error": 1.0, "parse_error_masked": 1.0}
+    data = trajectory_to_data(episode.rollout.trajectory, 1.0)
+    trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
+    assert trained == sum(length for turn, (_, length) in enumerate(lengths(episode)) if turn != 1)
+    assert "answered with a correction" in nb.explain_ending(episode)
+
+
+def test_a_tool_call_that_does_not_parse_ends_without_retries(nb: ModuleType) -> None:
+    strict = ParseErrorPolicy(terminal_reward=-0.5)
+    episode = play(nb, "qwen3", "broken_call", parse_error_policy=strict)
+    assert episode.stop_reason == "parse_error"
+    assert episode.rewards == [1.0, -0.5]
+    assert episode.metrics[1] == {"parse_error": 1.0, "stop/parse_error": 1.0}
+    assert "used up the policy's retries" in nb.explain_ending(episode)
+
+
+def test_a_pupil_that_never_answers_is_stopped(nb: ModuleType, built: dict[str, Any]) -> None:
+    class Silent(nb.TokenCompleter):  # type: ignore[name-defined, misc]
+        async def __call__(self, model_input: Any, stop: Any, *, max_tokens: Any = None) -> Any:
+            return nb.TokensWithLogprobs(tokens=[64], maybe_logprobs=[-1.0])
+
+    spec = nb.EpisodeSpec("llama3", turns=1, terminate_on_parse_error=False)
+    episode = asyncio.run(nb.play_episode(spec, built["llama3"], Silent()))
+    assert episode.stop_reason == "max_turns"
+    assert len(episode.rewards) == 8
+    assert "limit of 8 turns" in nb.explain_ending(episode)
+
+
+def test_every_preset_ends_as_it_says(nb: ModuleType) -> None:
+    table = nb.endings_table(nb.episode_presets()).set_index("preset")
+    assert table["stop reason"].tolist() == [
+        "completed", "completed", "context_overflow", "max_tokens", "max_tokens", "completed",
+        "parse_error", "completed", "parse_error", "completed",
+    ]  # fmt: skip
+    assert table["datums"].tolist() == ["3", "1", "1", "0", "1", "1", "1", "3", "1", "2"]
+    assert table["rewards"].tolist() == [
+        "1, 1, 1", "1, 1, 1", "1, -0.1", "-0.1", "1, -0.1", "1, 0, 1, 1",
+        "1, -1", "1, -1, 0, 1", "1, -0.5", "1, -0.2, 1, 1",
+    ]  # fmt: skip
+
+
+def test_the_controls_give_back_every_preset(nb: ModuleType) -> None:
+    for spec in nb.episode_presets().values():
+        values = {
+            **{name: getattr(spec, name) for name in spec.__dataclass_fields__},
+            "max_trajectory_tokens": spec.max_trajectory_tokens or 0,
+            "policy_on": spec.parse_error_policy is not None,
+        }
+        assert nb.spec_of(values) == spec
+
+
+def test_turn_facts_are_the_trajectory(nb: ModuleType) -> None:
+    episode = play(nb, "llama3", "cut", max_generation_tokens=20)
+    facts = nb.turn_facts(episode)
+    assert list(facts["observation tokens"]) == [ob for ob, _ in lengths(episode)]
+    assert list(facts["action tokens"]) == [ac for _, ac in lengths(episode)]
+    assert list(facts["sampling stopped by"]) == ["stop", "length"]
+    assert list(facts["reward"]) == ["1", "-0.1"]
+    assert list(facts["metrics"]) == ["correct 1", "max_tokens_reached 1, stop/max_tokens 1"]
+    assert list(facts["ends the episode"]) == ["no", "yes"]
+    assert "logs" not in facts
+
+
+# --- the code that is shown ------------------------------------------------------------------
+
+
+def test_shown_code_is_the_code_that_runs(nb: ModuleType, built: dict[str, Any]) -> None:
+    shown = ast.parse(nb.tutor_code())
+    source = ast.parse(Path(nb.__file__).read_text(encoding="utf-8"))
+    for name in ("TutorEnv", "play"):
+        (left,) = [node for node in shown.body if getattr(node, "name", "") == name]
+        (right,) = [node for node in source.body if getattr(node, "name", "") == name]
+        right.decorator_list = []  # type: ignore[attr-defined]
+        assert ast.dump(left) == ast.dump(right)
+
+
+def test_shown_code_runs_on_its_own(nb: ModuleType, built: dict[str, Any]) -> None:
+    copied: dict[str, Any] = {}
+    exec(compile(nb.tutor_code(), "copied.py", "exec"), copied)
+    policy = nb.ScriptedPolicy(built["qwen3"], "reasoning")
+    trajectory = asyncio.run(
+        copied["play"](built["qwen3"], policy, copied["TutorEnv"](0, 3), max_generation_tokens=64)
+    )
+    assert trajectory == nb.run_episode(nb.EpisodeSpec("qwen3", "reasoning")).rollout.trajectory
+
+
+def test_code_of_finds_classes_compiled_without_a_file(nb: ModuleType) -> None:
+    assert nb.code_of(nb.TutorEnv) == inspect.getsource(nb.TutorEnv).split("\n", 1)[1].rstrip()
+
+
+# --- a real model's tokenizer ----------------------------------------------------------------
+
+
+def test_a_tokenizer_that_loads(nb: ModuleType) -> None:
+    asked: list[str] = []
+
+    def loader(name: str) -> str:
+        asked.append(name)
+        return "tokenizer"
+
+    assert nb.load_vocabulary(" Qwen/Qwen3-8B ", loader=loader) == ("tokenizer", "")
+    assert asked == ["Qwen/Qwen3-8B"]
+
+
+def test_a_tokenizer_that_does_not_load_gives_one_sentence(nb: ModuleType) -> None:
+    def loader(name: str) -> Any:
+        raise OSError("We couldn't connect to the hub.\nCheck your connection. More.\n")
+
+    loaded, problem = nb.load_vocabulary("Qwen/Qwen3-8B", loader=loader)
+    assert loaded is None
+    assert problem == (
+        "Qwen/Qwen3-8B could not be loaded: We couldn't connect to the hub. "
+        "The offline vocabulary stays."
+    )
+
+
+def test_a_tokenizer_that_hangs_is_given_up(nb: ModuleType) -> None:
+    never = threading.Event()
+    loaded, problem = nb.load_vocabulary(
+        "Qwen/Qwen3-8B", timeout=0.01, loader=lambda name: never.wait()
+    )
+    never.set()
+    assert loaded is None
+    assert "did not load within 0.01 seconds" in problem
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Qwen3", "../x/y", "/etc/passwd", "a/b/c", "a b/c", "~/x", "a/" + "b" * 200]
+)
+def test_names_that_are_no_models_are_never_looked_up(nb: ModuleType, name: str) -> None:
+    def loader(name: str) -> Any:
+        raise AssertionError(name)
+
+    assert nb.load_vocabulary(name, loader=loader)[1].startswith("Type a model as owner/name")
+
+
+def test_code_of_strangers_is_not_run(
+    nb: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own" / "folder").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert "path on this machine" in nb.load_vocabulary("own/folder", loader=str)[1]
+    assert "code of its own" in nb.load_vocabulary("moonshotai/Kimi-K2.5", loader=str)[1]
+    kimi = nb.load_vocabulary("moonshotai/Kimi-K2.5", loader=str, own_code=True)
+    assert kimi == ("moonshotai/Kimi-K2.5", "")
