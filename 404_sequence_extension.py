@@ -252,13 +252,6 @@ with app.setup(hide_code=True):
 
 @app.cell(hide_code=True)
 def _():
-    # marimo hands sheets with such a title on to the shadow roots of its widgets
-    mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}</style>')
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     mo.md(r"""
     # Tutorial 404: Sequence extension in multi-turn RL
     """)
@@ -335,16 +328,14 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    _static = (
-        ""
-        if mo.app_meta().mode == "run"
-        else "The fields are live wherever Python runs; a static copy only shows the example."
-    )
     mo.md(f"""
     ### Now change it
 
     Change an early action, and every later turn that carries it over changes with it. Change one
-    token of the history, and the turn splits. {_static}
+    token of the history, and the turn splits.
+
+    <p class="edit-static">This is a static copy: the fields show the example, and are live wherever
+    Python runs the notebook.</p>
 
     /// details | What can be typed
 
@@ -481,11 +472,15 @@ def _(
         )
         for _turn, _draft in enumerate(build_drafts)
     ]
-    _start = f'<p class="seq-issue">{code_spans(build_start_note)}</p>' if build_start_note else ""
+    _start = (
+        f'<p class="edit-issue edit-start"><b>!</b> {code_spans(build_start_note)}</p>'
+        if build_start_note
+        else ""
+    )
     mo.Html(
-        f'{editor_css()}<div class="seq-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
-        f"<p>{html.escape(build_scenario.lesson)}</p>"
-        f'<div>{"".join(_turns)}</div><div class="seq-bar">{build_add}</div>'
+        f'<div class="edit-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
+        f'<p class="edit-lesson">{html.escape(build_scenario.lesson)}</p>'
+        f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
         f"{outcome_html(build_drafts, build_issues, diagnosis)}"
     )
     return
@@ -504,7 +499,7 @@ def _(build_drafts, build_scenario, build_scenarios):
                 _parameters.remove(_key)
             elif _value is not None and _parameters.get(_key) != _value:
                 _parameters.set(_key, _value)
-    mo.Html(f'<p class="seq-hint">{html.escape(_note)}</p>') if _note else None
+    mo.Html(f'<p class="edit-hint">{html.escape(_note)}</p>') if _note else None
     return
 
 
@@ -4701,13 +4696,13 @@ def chips_html(chips: Sequence[Chip], label: str) -> str:
         mark = "✕" if chip.kind in ("break", "end") else letter
         previous = group
         cells.append(
-            f'<li class="seq-chip seq-chip-{chip.kind}" title="{words[chip.kind]}">'
+            f'<li class="edit-chip edit-chip-{chip.kind}" title="{words[chip.kind]}">'
             f"<small>{chip.position if chip.kind not in ('end', 'gap') else ''}"
             f"<b>{mark}</b></small>"
             f"<span>{html.escape(name)}</span><i>{html.escape(text)}</i></li>"
         )
     return (
-        f'<ol class="seq-chips" tabindex="0" aria-label="{html.escape(label)}">'
+        f'<ol class="edit-chips" tabindex="0" aria-label="{html.escape(label)}">'
         f"{''.join(cells)}</ol>"
     )
 
@@ -4716,7 +4711,7 @@ def chips_html(chips: Sequence[Chip], label: str) -> str:
 def issues_html(issues: Sequence[FieldIssue]) -> str:
     """The sentences beside one field; the place is kept when there are none."""
     lines = "".join(
-        f'<p class="seq-issue seq-issue-{"bad" if issue.fatal else "look"}">'
+        f'<p class="edit-issue edit-issue-{"bad" if issue.fatal else "look"}">'
         f"<b>{'✕' if issue.fatal else '!'}</b> {code_spans(issue.message)}</p>"
         for issue in issues
     )
@@ -4752,7 +4747,7 @@ def turn_html(
         chips: Of this turn; empty when no trajectory could be read.
         history: The history mode as it stands.
     """
-    hint = '<p class="seq-hint">Positions: the small numbers of the turn before.</p>'
+    hint = '<p class="edit-hint">Positions: the small numbers of the turn before.</p>'
     cells: list[str] = []
     for name, widget in widgets.items():
         hidden = (name == "history" and turn == 0) or (
@@ -4760,64 +4755,71 @@ def turn_html(
         )
         mine = [issue for issue in issues if issue.field == name]
         cells.append(
-            f'<div class="seq-field seq-field-{name}"{" hidden" if hidden and not mine else ""}>'
+            f'<div class="edit-field edit-{name}"{" hidden" if hidden and not mine else ""}>'
             f"{widget}{hint if name == 'edits' else ''}{issues_html(mine)}</div>"
         )
     return (
-        f'<fieldset class="seq-turn"><legend>Turn {turn}<span>{html.escape(verdict)}</span>'
-        f'</legend><div class="seq-fields">{"".join(cells)}</div>'
-        f'<div class="seq-foot">{chips_html(chips, f"Tokens of turn {turn}")}'
+        f'<fieldset class="edit-turn"><legend>Turn {turn}<span>{html.escape(verdict)}</span>'
+        f'</legend><div class="edit-fields">{"".join(cells)}</div>'
+        f'<div class="edit-foot">{chips_html(chips, f"Tokens of turn {turn}")}'
         f"<div>{remove}</div></div></fieldset>"
     )
 
 
 @app.function(hide_code=True)
 def editor_css() -> str:
-    """Style of the editor of section 2. Colours follow the theme, except inside filled chips."""
-    observation, action, lost = (PALETTE[key] for key in ("observation", "action", "break"))
-    pale = PALETTE["zero"]
-    return f"""<style>
-.seq-turn {{border: 1px solid color-mix(in srgb, currentColor 22%, transparent);
-  border-radius: 8px; padding: 4px 14px 12px; margin: 0 0 12px; min-width: 0; position: relative}}
-.seq-turn legend {{font-weight: 600; padding: 0 6px; margin-left: -6px}}
-.seq-turn legend span {{font-weight: 400; margin-left: .6em}}
-.seq-fields {{display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 8px 14px}}
-.seq-field {{min-width: 0}}
-.seq-field[hidden] {{display: none}}
-.seq-field-history, .seq-field-ac, .seq-field-logprobs {{grid-column: span 4}}
-.seq-field-reward, .seq-field-masked {{grid-column: span 2}}
-.seq-field-masked {{padding-top: 26px}}
-.seq-field-edits, .seq-field-edits[hidden] + .seq-field-ob {{grid-column: span 8}}
-.seq-field-ob, .seq-field-history[hidden] ~ .seq-field-ob {{grid-column: span 12}}
-.seq-hint {{font-size: .8rem; margin: 2px 0 0; opacity: .8}}
-.seq-issue {{font-size: .875rem; line-height: 1.35; margin: 4px 0 0}}
-.seq-issue b {{display: inline-block; min-width: 1.35em; text-align: center; border-radius: 4px}}
-.seq-issue-bad b {{background: {lost["fill"]}; color: {lost["ink"]}}}
-.seq-issue-look b {{background: {pale["fill"]}; color: {pale["ink"]}}}
-.seq-chips {{display: flex; gap: 3px; overflow-x: auto; list-style: none; margin: 0;
-  padding: 0 0 6px; flex: 1; min-width: 0}}
-.seq-chip {{flex: none; min-width: 34px; margin: 0; padding: 2px 5px 3px; border-radius: 5px;
-  display: flex; flex-direction: column; line-height: 1.25; text-align: center;
-  border: 1px solid transparent; font-variant-numeric: tabular-nums}}
-.seq-chip small {{display: flex; justify-content: space-between; gap: 6px; font-size: 10px}}
-.seq-chip span {{font-size: 13px; font-weight: 600}}
-.seq-chip i {{font-size: 11px; font-style: normal; white-space: pre; min-height: 14px}}
-.seq-chip-observation {{background: {observation["fill"]}; color: {observation["ink"]}}}
-.seq-chip-action {{background: {action["fill"]}; color: {action["ink"]}}}
-.seq-chip-masked {{background: {pale["fill"]}; color: {pale["ink"]}}}
-.seq-chip-break, .seq-chip-end {{background: {lost["fill"]}; color: {lost["ink"]}}}
-.seq-chip-held {{border-color: {observation["fill"]}}}
-.seq-chip-gap {{justify-content: center}}
-.seq-foot {{display: flex; gap: 14px; align-items: end; justify-content: flex-end;
-  margin-top: 10px}}
-.seq-bar {{display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin: 0 0 12px}}
-@media (max-width: 640px) {{
-  .seq-turn .seq-field {{grid-column: span 12}}
-  .seq-turn .seq-field-reward, .seq-turn .seq-field-masked {{grid-column: span 6}}
-  .seq-foot {{flex-wrap: wrap}}
-  .seq-chips {{flex-basis: 100%}}
-}}
-</style>"""
+    """Style of the editor of section 2; the colours are those of `style_sheet`."""
+    return """
+.edit-turn{border:1px solid var(--border);border-radius:8px;padding:4px 14px 12px;
+  margin:0 0 12px;min-width:0}
+.edit-turn legend{font-weight:600;padding:0 6px;margin-left:-6px}
+.edit-turn legend span{font-weight:400;margin-left:.6em}
+.edit-fields{display:grid;grid-template-columns:repeat(12,minmax(0,1fr));gap:8px 14px}
+.edit-field{min-width:0}
+.edit-field[hidden]{display:none}
+.edit-history,.edit-ac,.edit-logprobs{grid-column:span 4}
+.edit-reward,.edit-masked{grid-column:span 2}
+.edit-masked{padding-top:26px}
+.edit-edits,.edit-edits[hidden]+.edit-ob{grid-column:span 8}
+.edit-ob,.edit-history[hidden]~.edit-ob{grid-column:span 12}
+.edit-hint{font-size:.8rem;margin:2px 0 0;color:var(--muted-foreground)}
+.edit-issue{font-size:.875rem;line-height:1.35;margin:4px 0 0;overflow-wrap:anywhere}
+.edit-issue b{display:inline-block;min-width:1.35em;text-align:center;border-radius:4px;
+  background:var(--seq-look);color:var(--seq-look-ink)}
+.edit-issue-bad b{background:var(--seq-break);color:var(--seq-break-ink)}
+.edit-foot{display:flex;gap:14px;align-items:end;justify-content:flex-end;margin-top:10px}
+.edit-chips{display:flex;gap:3px;overflow-x:auto;list-style:none;margin:0;padding:0 0 6px;
+  flex:1;min-width:0}
+.edit-chip{flex:none;min-width:34px;margin:0;padding:2px 5px 3px;border-radius:5px;
+  display:flex;flex-direction:column;line-height:1.25;text-align:center;
+  border:1px solid transparent;font-variant-numeric:tabular-nums}
+.edit-chip small{display:flex;justify-content:space-between;gap:6px;font-size:10px}
+.edit-chip span{font-size:13px;font-weight:600}
+.edit-chip i{font-size:11px;font-style:normal;white-space:pre;min-height:14px}
+.edit-chip-observation{background:var(--seq-observation);color:var(--seq-observation-ink)}
+.edit-chip-action{background:var(--seq-action);color:var(--seq-action-ink)}
+.edit-chip-masked{background:var(--seq-masked);color:var(--seq-masked-ink)}
+.edit-chip-break,.edit-chip-end{background:var(--seq-break);color:var(--seq-break-ink)}
+.edit-chip-held{border-color:var(--seq-observation)}
+.edit-chip-gap{justify-content:center}
+.edit-bar{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:0 0 12px}
+.edit-static{display:none}
+#App[data-connection-state="NOT_STARTED"] .edit-static{display:block}
+.edit-lesson{margin:0 0 14px}
+.edit-lanes{overflow-x:auto;margin:8px 0}
+.edit-lanes table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
+.edit-lanes caption{text-align:left;font-weight:600;padding-bottom:4px}
+.edit-lanes th,.edit-lanes td{padding:3px 8px;text-align:right;white-space:nowrap;
+  border-bottom:1px solid var(--border)}
+.edit-lanes th{font-weight:400;color:var(--muted-foreground)}
+.edit-lanes th:first-child{text-align:left;padding-left:0}
+@media (max-width:640px){
+  .edit-turn .edit-field{grid-column:span 12}
+  .edit-turn .edit-reward,.edit-turn .edit-masked{grid-column:span 6}
+  .edit-foot{flex-wrap:wrap}
+  .edit-chips{flex-basis:100%}
+}
+"""
 
 
 @app.function(hide_code=True)
@@ -4838,22 +4840,11 @@ def lanes_html(datums: Sequence[Mapping[str, Sequence[Any]]]) -> mo.Html:
             for name, values in lanes.items()
         )
         parts.append(
-            f'<div class="seq-lanes" tabindex="0"><table><caption>Datum {index}</caption>'
+            f'<div class="edit-lanes" tabindex="0"><table><caption>Datum {index}</caption>'
             f'<thead><tr><th scope="col">position</th>{head}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div>"
         )
-    return mo.Html(
-        """<style>
-.seq-lanes {overflow-x: auto; margin: 8px 0}
-.seq-lanes table {border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px}
-.seq-lanes caption {text-align: left; font-weight: 600; padding-bottom: 4px}
-.seq-lanes th, .seq-lanes td {padding: 3px 8px; text-align: right; white-space: nowrap;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent)}
-.seq-lanes th {font-weight: 400; opacity: .85}
-.seq-lanes th:first-child {text-align: left; padding-left: 0}
-</style>"""
-        + "".join(parts)
-    )
+    return mo.Html("".join(parts))
 
 
 @app.function(hide_code=True)
@@ -4889,19 +4880,19 @@ def outcome_html(
         bad = [issue for issue in issues if issue.fatal]
         places = ", ".join(sorted({f"turn {issue.turn}" for issue in bad}))
         return (
-            f'<p class="seq-outcome" role="status"><b>No trajectory yet.</b> '
+            f'<p class="edit-outcome" role="status"><b>No trajectory yet.</b> '
             f"{count_of(len(bad), 'field')} cannot be read ({places}); the figures below wait "
             "for it.</p>"
         )
     if diagnosis.built.error_message:
         return (
-            f'<p class="seq-outcome" role="status"><b>No datum.</b> '
+            f'<p class="edit-outcome" role="status"><b>No datum.</b> '
             f"{code_spans(diagnosis.built.error_message)}</p>"
         )
     data = diagnosis.built.data
     trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
     return (
-        f'<p class="seq-outcome" role="status">{count_of(len(drafts), "turn")} '
+        f'<p class="edit-outcome" role="status">{count_of(len(drafts), "turn")} '
         f"{'becomes' if len(drafts) == 1 else 'become'} "
         f"<b>{count_of(len(data), 'datum')}</b>: "
         f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
@@ -7966,6 +7957,13 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
         f'<div class="quiz-static">{options}<details><summary>Answer</summary>{answer}</details>'
         "</div></div>"
     )
+
+
+@app.cell(hide_code=True)
+def _():
+    # marimo hands sheets with such a title on to the shadow roots of its widgets
+    mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}{editor_css()}</style>')
+    return
 
 
 if __name__ == "__main__":
