@@ -44,11 +44,13 @@ with app.setup(hide_code=True):
     import json
     import logging
     import math
+    import os
     import random
     import re
     import sys
     import textwrap
     import threading
+    import time
     import warnings
     import zlib
     from array import array
@@ -86,7 +88,12 @@ with app.setup(hide_code=True):
     from pydantic_core import PydanticCustomError
     from rapidfuzz.distance import LCSseq
     from tinker_cookbook import renderers
-    from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+    from tinker_cookbook.completers import (
+        TinkerTokenCompleter,
+        TokenCompleter,
+        TokensWithLogprobs,
+    )
+    from tinker_cookbook.model_info import get_recommended_renderer_name
     from tinker_cookbook.renderers import Message, get_text_content
     from tinker_cookbook.rl.data_processing import (
         assemble_training_data,
@@ -229,6 +236,31 @@ with app.setup(hide_code=True):
         "<sop>",
         "\uff5cDSML\uff5c",
     )
+    # The matrix: a renderer's claim beside one rollout. Only a claim that fails is red.
+    MATRIX_LOOK = {
+        "kept": {**PALETTE["zero"], "mark": "", "words": "claims extension, stays one datum"},
+        "better": {
+            "fill": "#0072B2",
+            "ink": "#FFFFFF",
+            "mark": "+",
+            "words": "does not claim it, yet stays one datum",
+        },
+        "split": {
+            "fill": "#A3ACB6",
+            "ink": "#14181D",
+            "mark": "·",
+            "words": "does not claim it, and splits",
+        },
+        "broken": {**PALETTE["break"], "mark": "✕", "words": "claims extension, yet splits"},
+        "none": {
+            "fill": "transparent",
+            "ink": "transparent",
+            "mark": "",
+            "words": "nothing to compare",
+        },
+    }
+    MATRIX_STEP = (58, 21)  # pixels of a cell
+    MATRIX_HEAD = 34  # pixels above and below for the names of the policies
     # Bounds of a pasted conversation: every renderer answers within a tenth of a second.
     CONVERSATION_ROLES = ("system", "developer", "user", "assistant", "tool")
     CONVERSATION_CHARACTERS = 40_000
@@ -997,7 +1029,181 @@ def _(env_diagnosis):
 def _():
     mo.md(r"""
     ## 8. Which renderers extend?
+
+    **In short: a renderer may claim extension (`has_extension_property`), but the sampled tokens
+    decide; look at both.**
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # Deterministic, so a served app plays it once for all its readers.
+    matrix_cells = (
+        shared_matrix(str(Path(__file__).stat().st_mtime_ns))
+        if mo.app_meta().mode == "run"
+        else matrix_table()
+    )
+    return (matrix_cells,)
+
+
+@app.cell(hide_code=True)
+def _(matrix_cells):
+    mo.vstack([matrix_prose(matrix_cells), matrix_view(matrix_cells), unbuilt_view(matrix_cells)])
+    return
+
+
+@app.cell(hide_code=True)
+def _(matrix_cells):
+    _names = matrix_cells["renderer"][matrix_cells["claims"] != "unknown"].unique().tolist()
+    matrix_renderer = mo.ui.dropdown(
+        options=_names,
+        value="qwen3" if "qwen3" in _names else None,
+        label="Renderer of the cell",
+        searchable=True,
+        allow_select_none=False,
+    )
+    matrix_policy = mo.ui.dropdown(
+        options=list(policy_names()),
+        value="reasoning",
+        label="Policy of the cell",
+        allow_select_none=False,
+    )
+    mo.vstack(
+        [
+            mo.md("### One cell of the matrix"),
+            mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True),
+        ]
+    )
+    return matrix_policy, matrix_renderer
+
+
+@app.cell(hide_code=True)
+def _(matrix_policy, matrix_renderer):
+    _episode = run_episodes(
+        [EpisodeSpec(renderer=matrix_renderer.value, policy=matrix_policy.value)]
+    )[0]
+    mo.stop(isinstance(_episode, str), error_note(str(_episode)))
+    mo.vstack(
+        [
+            mo.md(
+                f"`{matrix_policy.value}`: {policy_names()[matrix_policy.value]}. The renderer "
+                f"{'claims' if _episode.renderer.has_extension_property else 'does not claim'} "
+                "extension."
+            ),
+            *episode_view(_episode),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
+    ### A conversation of your own
+
+    Paste messages: each answer becomes a turn. Its prompt is what the renderer builds from the
+    messages before it, its action what the renderer writes for the answer itself, end token
+    included. No model is asked, so the verdict is about the messages and the renderer alone.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    matrix_messages = mo.ui.text_area(
+        value=conversation_example(),
+        label="Conversation, a JSON list of messages with role and content",
+        rows=9,
+        full_width=True,
+    )
+    matrix_reader = mo.ui.dropdown(
+        options=renderer_names(),
+        value="qwen3" if "qwen3" in renderer_names() else None,
+        label="Renderer for the conversation",
+        searchable=True,
+        allow_select_none=False,
+    )
+    return matrix_messages, matrix_reader
+
+
+@app.cell(hide_code=True)
+def _(matrix_messages, matrix_reader):
+    _read = parse_conversation(matrix_messages.value)
+    _problems = list(_read.issues)
+    _found = None
+    if not _problems:
+        _renderer, _reason = build_renderer(matrix_reader.value, offline_tokenizer())
+        if _renderer is None:
+            _problems = [_reason]
+        else:
+            _found = conversation_rollout(_read.messages, _renderer)
+            _problems = list(_found.issues)
+    mo.vstack(
+        [
+            matrix_messages,
+            *[error_note(_sentence) for _sentence in _problems[:5]],
+            mo.hstack([matrix_reader], justify="start"),
+            *([conversation_view(_found)] if _found is not None and _found.rollout else []),
+            *(
+                [
+                    details_table(
+                        conversation_everywhere(_read.messages),
+                        "The same conversation under every renderer",
+                    )
+                ]
+                if not _read.issues
+                else []
+            ),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # Only where somebody sits before the editor: not in a served app, not in an export.
+    matrix_live = is_live_editor()
+    matrix_model = mo.ui.text(value="Qwen/Qwen3-8B", label="Model", full_width=True)
+    matrix_limit = mo.ui.slider(
+        16, 1024, step=16, value=256, label="Tokens per answer, at most", show_value=True
+    )
+    matrix_key = SecretField("Tinker key (empty: TINKER_API_KEY)")
+    matrix_ask = mo.ui.run_button(label="Sample three answers. This costs money.")
+    _how = mo.md(
+        "### A real model as the pupil\n\nIn the editor (`uv run marimo edit --no-sandbox "
+        "404_sequence_extension.py`) the tutor can ask a model of Tinker, through the cookbook's "
+        "`TinkerTokenCompleter`. That needs a key and a network, and costs money."
+    )
+    mo.vstack(
+        [
+            _how,
+            *(
+                [
+                    field_grid(
+                        [(matrix_model, None), (matrix_limit, None), (matrix_key.field, None)]
+                    ),
+                    matrix_ask,
+                ]
+                if matrix_live
+                else []
+            ),
+        ]
+    )
+    return matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model
+
+
+@app.cell(hide_code=True)
+def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
+    mo.stop(not (matrix_live and matrix_ask.value))
+    with mo.status.spinner("Waiting for the model's answers", remove_on_exit=True):
+        _episode, _problem = sample_pupil(
+            EpisodeSpec(max_generation_tokens=matrix_limit.value),
+            matrix_model.value,
+            matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
+        )
+    mo.stop(_episode is None, error_note(_problem))
+    mo.vstack(episode_view(_episode))
     return
 
 
@@ -5248,6 +5454,7 @@ def figure_box(
     title: str,
     summary: str = "",
     lanes: Sequence[tuple[int, str]] = (),
+    lane_width: str = "5.6rem",
 ) -> mo.Html:
     """A figure in the page: its finding as text above, the drawing in a box that scrolls.
 
@@ -5256,13 +5463,15 @@ def figure_box(
         title: The finding.
         summary: The equivalent in a sentence.
         lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name).
+        lane_width: Width of these names, in CSS.
     """
     names = "".join(
         f'<span style="top:{top}px">{html.escape(name).replace("|", "<br>")}</span>'
         for top, name in lanes
     )
     side = (
-        f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px">{names}</div>'
+        f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px;'
+        f'width:{lane_width};margin:0;overflow:visible">{names}</div>'
         if names
         else ""
     )
@@ -6136,6 +6345,227 @@ def group_chart(table: pd.DataFrame) -> alt.HConcatChart:
         title=alt.TitleParams(finding, anchor="start", fontSize=13),
         description=description,
     ).configure_view(stroke=None)
+
+
+@app.function(hide_code=True)
+def matrix_chart(table: pd.DataFrame) -> Figure:
+    """Renderers against policies: datums over turns, and whether the claim held.
+
+    Colour says what the mark says: a cross where extension is claimed and the rollout splits,
+    a plus where it is not claimed and the rollout stays one datum, a dot for an expected
+    split. The names of the rows stand beside the drawing, in `matrix_view`.
+
+    Args:
+        table: Of `matrix_table`.
+    """
+    names = table["renderer"].unique().tolist()
+    policies = table["policy"].unique().tolist()
+    step, row = MATRIX_STEP
+    width, height = step * (len(policies) + 1), row * len(names)
+    cells = table.assign(
+        **{
+            name: [visible_text(text, 30) for text in table[name]]
+            for name in ("before", "held", "came")
+        },
+        column=[policies.index(policy) + 1 for policy in table["policy"]],
+        row=[names.index(name) for name in table["renderer"]],
+    ).drop(columns=["breaks"])
+    numbers = ["datums", "turns", "turn", "position", "column", "row"]
+    claims = cells.drop_duplicates("renderer")[["renderer", "claims", "row"]]
+    # named above the first row, and again below the last: the figure is taller than a screen
+    heads = pd.DataFrame(
+        [
+            {"column": column, "words": name.replace("_", "|"), "y": y, "below": below}
+            for column, name in enumerate(["claims", *policies])
+            for y, below in ((-16, 0), (height + 16, 1))
+        ]
+    )
+    marks = json.dumps({kind: look["mark"] for kind, look in MATRIX_LOOK.items()})
+    words = json.dumps({kind: look["words"] for kind, look in MATRIX_LOOK.items()})
+    kinds = list(MATRIX_LOOK)
+
+    def colour(part: str) -> dict[str, Any]:
+        scale = {"domain": kinds, "range": [MATRIX_LOOK[kind][part] for kind in kinds]}
+        return nominal("verdict", scale=scale, legend=None)
+
+    def across(size: int) -> dict[str, Any]:
+        return {"scale": {"domain": [0, size], "range": [0, size], "nice": False}, "axis": None}
+
+    centre = {"x": quantity("middle", **across(width)), "y": quantity("centre", **across(height))}
+    places = {"middle": f"(datum.column + 0.5) * {step}", "centre": f"(datum.row + 0.5) * {row}"}
+    tooltip = [
+        nominal(name, title=title)
+        for name, title in (
+            ("renderer", "renderer"),
+            ("policy", "policy"),
+            ("shown", "datums/turns"),
+            ("claims", "claims extension"),
+            ("told", "so it"),
+            ("where", "first break"),
+            ("named", "cause"),
+            ("was", "held"),
+            ("is", "came"),
+            ("ends", "ending"),
+        )
+    ]
+    boxes = {
+        "mark": {"type": "rect", "cornerRadius": 3},
+        "encoding": {
+            "x": quantity("left", **across(width)),
+            "x2": {"field": "right"},
+            "y": quantity("top", **across(height)),
+            "y2": {"field": "bottom"},
+            "fill": colour("fill"),
+            "tooltip": tooltip,
+        },
+    }
+    mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
+    inside = {
+        "transform": [{"filter": "datum.verdict != 'none'"}],
+        "mark": {"type": "text", "font": mono, "fontSize": 11},
+        "encoding": {
+            **centre,
+            "text": nominal("label"),
+            "color": colour("ink"),
+            "tooltip": tooltip,
+        },
+    }
+    outside = {
+        "transform": [{"filter": "datum.verdict == 'none'"}],
+        "mark": themed_text(font=mono, fontSize=11),
+        "encoding": {**centre, "text": nominal("label"), "tooltip": tooltip},
+    }
+    counts = table["verdict"].value_counts()
+    return vega_figure(
+        [
+            {
+                "data": csv_source("cells", cells, numbers),
+                "transform": calculate(
+                    **places,
+                    left=f"datum.column * {step} + 1",
+                    right=f"(datum.column + 1) * {step} - 1",
+                    top=f"datum.row * {row} + 1",
+                    bottom=f"(datum.row + 1) * {row} - 1",
+                    shown="isValid(datum.datums) ? datum.datums + '/' + datum.turns : '?'",
+                    mark=f"{marks}[datum.verdict]",
+                    label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
+                    told=f"{words}[datum.verdict]",
+                    where="isValid(datum.position)"
+                    " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
+                    named="datum.cause || 'none'",
+                    was="datum.before + ' | ' + datum.held",
+                    **{"is": "datum.before + ' | ' + datum.came"},
+                    ends="datum.reason || datum.ending",
+                ),
+                "layer": [boxes, inside, outside],
+            },
+            {
+                "data": csv_source("claims", claims, ["row"]),
+                "transform": calculate(column="0", **places),
+                "mark": themed_text(fontSize=11),
+                "encoding": {**centre, "text": nominal("claims")},
+            },
+            {
+                "data": csv_source("heads", heads, ["column", "y", "below"]),
+                "transform": calculate(middle=places["middle"]),
+                "mark": themed_text(
+                    fontSize=11, lineBreak="|", lineHeight=12, baseline="middle", clip=False
+                ),
+                "encoding": {
+                    "x": centre["x"],
+                    "y": quantity("y", **across(height)),
+                    "text": nominal("words"),
+                },
+            },
+        ],
+        {"cells": cells, "claims": claims, "heads": heads},
+        description=(
+            f"Matrix of {len(names)} renderers by {len(policies)} policies, each cell the datums "
+            "over the turns of one rollout. "
+            + "; ".join(
+                f"{counts.get(kind, 0)} cells: {look['words']}"
+                for kind, look in MATRIX_LOOK.items()
+            )
+            + ". The table below the figure holds every cell."
+        ),
+        width=width,
+        height=height,
+        pad=(MATRIX_HEAD, 2, MATRIX_HEAD, 2),
+    )
+
+
+@app.function(hide_code=True)
+def matrix_finding(table: pd.DataFrame) -> str:
+    """The matrix in one sentence: how often the claim held, in both directions."""
+    counts = table["verdict"].value_counts()
+    claiming = int(counts.get("kept", 0) + counts.get("broken", 0))
+    silent = int(counts.get("better", 0) + counts.get("split", 0))
+    return (
+        f"{counts.get('broken', 0)} of {claiming} rollouts split although their renderer "
+        f"claims extension; {counts.get('better', 0)} of {silent} stay one datum although "
+        "theirs does not"
+    )
+
+
+@app.function(hide_code=True)
+def matrix_legend() -> str:
+    """What colour and mark of a cell mean, as HTML."""
+    examples = {"kept": "1/3", "better": "1/3", "split": "3/3", "broken": "3/3"}
+    items = "".join(
+        f'<li style="display:flex;align-items:center;gap:.4em">'
+        f'<span style="background:{MATRIX_LOOK[kind]["fill"]};color:{MATRIX_LOOK[kind]["ink"]};'
+        "min-width:3.2em;text-align:center;border-radius:3px;padding:.05em .3em;"
+        f'font-family:ui-monospace,monospace">{example} {MATRIX_LOOK[kind]["mark"]}</span>'
+        f"{MATRIX_LOOK[kind]['words']}</li>"
+        for kind, example in examples.items()
+    )
+    return (
+        '<ul style="list-style:none;margin:.5em 0;padding:0;display:flex;flex-wrap:wrap;'
+        f'gap:.4em 1.4em;font-size:.85em">{items}</ul>'
+    )
+
+
+@app.function(hide_code=True)
+def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """Every cell of the matrix as a row in words; what has no break has no text around it."""
+    places = [
+        "" if pd.isna(position) else f"turn {turn:.0f}, position {position:.0f}"
+        for turn, position in zip(table["turn"], table["position"], strict=True)
+    ]
+    counts = [
+        "none" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
+        for datums, turns in zip(table["datums"], table["turns"], strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "renderer": table["renderer"],
+            "claims": table["claims"],
+            "policy": table["policy"],
+            "datums/turns": counts,
+            "verdict": [MATRIX_LOOK[kind]["words"] for kind in table["verdict"]],
+            "first break": places,
+            "cause": table["cause"],
+            "both had": [visible_text(text, 40) for text in table["before"]],
+            "held": [visible_text(text, 40) for text in table["held"]],
+            "came": [visible_text(text, 40) for text in table["came"]],
+            "ending": table["reason"].where(table["reason"] != "", table["ending"]),
+        }
+    )
+
+
+@app.function(hide_code=True)
+def matrix_view(table: pd.DataFrame) -> mo.Html:
+    """The matrix in a box that scrolls sideways, its legend, and every cell as a table."""
+    names = table["renderer"].unique().tolist()
+    lanes = [
+        (MATRIX_HEAD + int((number + 0.5) * MATRIX_STEP[1]), name)
+        for number, name in enumerate(names)
+    ]
+    figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
+    facts = details_table(
+        matrix_facts(table), f"The same {len(table)} cells as a table", limit=len(table)
+    )
+    return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
 
 @app.cell(hide_code=True)
@@ -7574,6 +8004,491 @@ from tinker_cookbook.rl.types import (
     Trajectory,
 )"""
     return f"{imports}\n\n\n{code_of(TutorEnv, play)}\n"
+
+
+@app.function(hide_code=True)
+def break_words(diagnosis: Diagnosis, found: Break, width: int = 8) -> tuple[str, str, str]:
+    """The text around a break: what both sides share before it, what was held, what came.
+
+    Args:
+        diagnosis, found: The break belongs to the diagnosis.
+        width: Tokens on each side; the cut text of a long token is not shortened further.
+    """
+    transitions = diagnosis.rollout.trajectory.transitions
+    earlier, later = transitions[found.turn - 1], transitions[found.turn]
+    held = [*model_input_to_elements(earlier.ob), *earlier.ac.tokens]
+    new = model_input_to_elements(later.ob)
+
+    def words(elements: Sequence[Any]) -> str:
+        vocab = diagnosis.rollout.vocab
+        return "".join(
+            vocab.get(element, f"[{element}]") if isinstance(element, int) else "[image]"
+            for element in elements
+        )
+
+    start, end = max(0, found.position - width), found.position + width
+    return (
+        words(held[start : found.position]),
+        words(held[found.position : end]),
+        words(new[found.position : end]),
+    )
+
+
+@app.function(hide_code=True)
+def claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
+    """A key of `MATRIX_LOOK`: what a renderer claims beside what a rollout showed.
+
+    Args:
+        claims: Its `has_extension_property`; None where it could not be built.
+        turns, datums: Of one rollout. With fewer than two turns nothing could split.
+    """
+    if claims is None or turns < 2:
+        return "none"
+    if datums == 1:
+        return "kept" if claims else "better"
+    return "broken" if claims else "split"
+
+
+@app.function(hide_code=True)
+def matrix_row(claims: bool | None, spec: EpisodeSpec, episode: Any) -> dict[str, Any]:
+    """One cell of the matrix as a row: the counts, the first break, and how the episode ended.
+
+    Args:
+        claims: `has_extension_property` of the renderer, None where there is none.
+        spec: What was to be played.
+        episode: An `Episode`, or the reason why there is none.
+    """
+    row: dict[str, Any] = {
+        "renderer": spec.renderer,
+        "claims": "unknown" if claims is None else "yes" if claims else "no",
+        "policy": spec.policy,
+        "datums": None,
+        "turns": None,
+        "verdict": "none",
+        "breaks": 0,
+        "turn": None,
+        "position": None,
+        "cause": "",
+        "before": "",
+        "held": "",
+        "came": "",
+        "ending": "",
+        "reason": "",
+    }
+    if isinstance(episode, str):
+        return {**row, "reason": episode}
+    diagnosis = diagnose(episode.rollout)
+    turns = len(diagnosis.spans)
+    row["turns"] = turns
+    row["ending"] = episode.stop_reason or "unknown"
+    if diagnosis.built.error_message is not None:
+        return {**row, "reason": diagnosis.built.error_message}
+    row["datums"] = len(diagnosis.built.data)
+    row["verdict"] = claim_verdict(claims, turns, row["datums"])
+    row["breaks"] = len(diagnosis.breaks)
+    if diagnosis.breaks:
+        first = diagnosis.breaks[0]
+        before, held, came = break_words(diagnosis, first)
+        row.update(
+            turn=first.turn,
+            position=first.position,
+            cause=first.cause,
+            before=before,
+            held=held,
+            came=came,
+        )
+    return row
+
+
+@app.function(hide_code=True)
+def matrix_table(
+    names: Sequence[str] | None = None,
+    policies: Sequence[str] | None = None,
+    patience: float = 1.0,
+) -> pd.DataFrame:
+    """Every renderer against every policy, each cell played with `run_episodes`.
+
+    Args:
+        names: Renderers; all that the installed cookbook knows when None.
+        policies: Behaviours; all of `policy_names` when None.
+        patience: Seconds after which a progress bar appears.
+
+    Returns:
+        One row per pair, as in `matrix_row`, renderers and policies in the order given.
+    """
+    names = renderer_names() if names is None else list(names)
+    policies = list(policy_names()) if policies is None else list(policies)
+    tokenizer = offline_tokenizer()
+    rows: list[dict[str, Any]] = []
+    started = time.monotonic()
+    batch = 6  # renderers played on one event loop: starting one costs as much as a rollout
+    with contextlib.ExitStack() as stack:
+        bar: Any = None
+        for start in range(0, len(names), batch):
+            if bar is None and time.monotonic() - started > patience:
+                bar = stack.enter_context(
+                    mo.status.progress_bar(
+                        total=len(names),
+                        title="Every policy plays through every renderer",
+                        remove_on_exit=True,
+                    )
+                )
+                bar.update(increment=start)
+            specs = [
+                EpisodeSpec(renderer=name, policy=policy)
+                for name in names[start : start + batch]
+                for policy in policies
+            ]
+            episodes = run_episodes(specs, tokenizer)
+            claims = {
+                episode.spec.renderer: bool(episode.renderer.has_extension_property)
+                for episode in episodes
+                if not isinstance(episode, str)
+            }
+            rows.extend(
+                matrix_row(claims.get(spec.renderer), spec, episode)
+                for spec, episode in zip(specs, episodes, strict=True)
+            )
+            if bar is not None:
+                bar.update(increment=len(specs) // len(policies))
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def shared_matrix(version: str) -> pd.DataFrame:
+    """The whole matrix, played once per process: later readers of a served app pay nothing.
+
+    Each reader runs the notebook anew, so nothing of a session can hold it. It is kept with
+    the offline vocabulary, the one object of this notebook that outlives a session.
+
+    Args:
+        version: Whatever tells one state of the notebook from another.
+    """
+    holder = offline_tokenizer().__dict__
+    lock = holder.setdefault("matrix_lock", threading.Lock())
+    with lock:  # a second reader waits for the first instead of playing it all again
+        stored = holder.get("matrix")
+        if stored is None or stored[0] != version:
+            stored = (version, matrix_table())
+            holder["matrix"] = stored
+    return stored[1].copy()
+
+
+@app.function(hide_code=True)
+def code_list(names: Iterable[str]) -> str:
+    """Names as markdown code, joined; "none" when there are none."""
+    return ", ".join(f"<code>{html.escape(name)}</code>" for name in names) or "none"
+
+
+@app.function(hide_code=True)
+def matrix_prose(table: pd.DataFrame) -> mo.Html:
+    """What the matrix shows, in sentences whose every name and number is read from it."""
+
+    def those(verdict: str, policy: str) -> list[str]:
+        found = table[(table["verdict"] == verdict) & (table["policy"] == policy)]
+        return found["renderer"].tolist()
+
+    claiming = table[table["claims"] == "yes"]["renderer"].nunique()
+    built = table[table["claims"] != "unknown"]["renderer"].nunique()
+    lines = [
+        f"Each cell is one rollout of section 7's tutor: datums over turns, so 1/3 means that "
+        f"three turns became one datum. {claiming} of {built} renderers claim extension.",
+        "- **Claimed, and yet it splits on plain answers:** " + code_list(those("broken", "plain")),
+        "- **Claimed, and yet it splits on reasoning:** " + code_list(those("broken", "reasoning")),
+        "- **Not claimed, and yet plain answers merge:** " + code_list(those("better", "plain")),
+        "- **Not claimed, and yet reasoning merges:** " + code_list(those("better", "reasoning")),
+    ]
+    text = "\n".join([lines[0], "", *lines[1:]])
+    return mo.md(
+        f"{text}\n\nThe claim is about what a renderer writes. It cannot vouch for tokens that "
+        "no renderer would write, such as an answer spelled letter by letter (`respelled`): "
+        "the next prompt holds the same text in other tokens."
+    )
+
+
+@app.function(hide_code=True)
+def unbuilt_view(table: pd.DataFrame) -> mo.Html:
+    """The renderers that could not be built, each with its reason; or that there are none."""
+    missing = table[table["claims"] == "unknown"].drop_duplicates("renderer")
+    if missing.empty:
+        return note(
+            f"All {table['renderer'].nunique()} renderers of the installed cookbook were built "
+            "on the offline vocabulary."
+        )
+    return mo.Html("".join(note(reason, "look").text for reason in missing["reason"]))
+
+
+@app.function(hide_code=True)
+def breaks_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """Every break in words: where, why, and the text on both sides of it."""
+    rows = []
+    for found in diagnosis.breaks:
+        before, held, came = break_words(diagnosis, found)
+        rows.append(
+            {
+                "turn": found.turn,
+                "position": found.position,
+                "cause": found.cause.replace("_", " "),
+                "both had": visible_text(before, 60),
+                "the model had seen or said": visible_text(held, 60),
+                "the next prompt has": visible_text(came, 60) or "(it ends here)",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def breaks_view(diagnosis: Diagnosis) -> mo.Html:
+    """The breaks of a rollout as a table, or the sentence that there are none."""
+    if diagnosis.built.error_message is not None:
+        return note(diagnosis.built.error_message, "error")
+    turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
+    if not diagnosis.breaks:
+        return note(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
+    title = f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits"
+    return mo.Html(
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
+        f"{table_html(breaks_table(diagnosis), title)}</div>"
+    )
+
+
+@app.function(hide_code=True)
+def rollout_figures(diagnosis: Diagnosis, size: int = 16, most: int = 2) -> list[mo.Html]:
+    """A rollout as runs, and strips of the tokens around its first breaks.
+
+    Args:
+        diagnosis: Of any rollout; nothing is drawn where it has no datum.
+        size: Positions in one strip.
+        most: Strips at most. A rollout without breaks shows where its first action begins.
+    """
+    if not diagnosis.built.data:
+        return []
+    marks = break_marks(diagnosis)
+    first = next((run.start for run in diagnosis.runs if run.part == "A"), 0)
+    table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    places = [mark[:2] for mark in marks[:most]] or [(0, first)]
+    datums = count_of(len(diagnosis.built.data), "datum")
+    shown = [
+        figure_box(
+            runs_chart(diagnosis.runs, marks),
+            f"{count_of(len(diagnosis.spans), 'turn')} in {datums}",
+        )
+    ]
+    for datum, position in places:
+        rows = window(table[table["datum"] == datum], max(0, position - size // 2), size)
+        shown.append(strip_figure(rows, [mark for mark in marks if mark[0] == datum]))
+    return shown
+
+
+@app.function(hide_code=True)
+def episode_view(episode: Episode) -> list[Any]:
+    """Everything about one episode: ending, transcript, breaks with their text, strips."""
+    diagnosis = diagnose(episode.rollout)
+    return [
+        mo.md(explain_ending(episode)),
+        transcript(episode),
+        breaks_view(diagnosis),
+        *rollout_figures(diagnosis),
+    ]
+
+
+@app.function(hide_code=True)
+def conversation_example() -> str:
+    """A conversation to start from: its answers hold reasoning."""
+    turns = [
+        ("What is 6 + 7?", "Six and seven make thirteen.", "It is 13."),
+        ("And twice that?", "Twice thirteen is twenty-six.", "It is 26."),
+        ("Minus one?", "Twenty-six less one is twenty-five.", "It is 25."),
+    ]
+    lines: list[str] = []
+    for question, reasoning, answer in turns:
+        parts = [{"type": "thinking", "thinking": reasoning}, {"type": "text", "text": answer}]
+        lines.append(json.dumps({"role": "user", "content": question}))
+        lines.append(json.dumps({"role": "assistant", "content": parts}))
+    return "[\n  " + ",\n  ".join(lines) + "\n]"
+
+
+@app.function(hide_code=True)
+def conversation_everywhere(messages: Sequence[Any]) -> pd.DataFrame:
+    """One conversation under every renderer that can be built: turns, datums, first cause."""
+    tokenizer = offline_tokenizer()
+    rows = []
+    for name in renderer_names():
+        renderer, problem = build_renderer(name, tokenizer)
+        found = conversation_rollout(messages, renderer) if renderer is not None else None
+        if found is None or found.rollout is None:
+            said = problem or " ".join(found.issues if found else ())
+            rows.append({"renderer": name, "datums/turns": "none", "first break": "", "note": said})
+            continue
+        diagnosis = diagnose(found.rollout)
+        split = diagnosis.breaks[0] if diagnosis.breaks else None
+        rows.append(
+            {
+                "renderer": name,
+                "datums/turns": f"{len(diagnosis.built.data)}/{len(diagnosis.spans)}",
+                "first break": f"turn {split.turn}, {split.cause}" if split else "",
+                "note": " ".join(found.notes),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def conversation_view(found: ConversationRollout) -> mo.Html:
+    """The verdict on a pasted conversation, turn by turn."""
+    assert found.rollout is not None
+    diagnosis = diagnose(found.rollout)
+    broken = {entry.turn: entry for entry in diagnosis.breaks}
+    rows = []
+    for span, message in zip(diagnosis.spans, found.answers, strict=True):
+        entry = broken.get(span.turn)
+        verdict = "extends" if span.turn else "opens the first datum"
+        if entry is not None:
+            verdict = f"splits at position {entry.position}: {entry.cause.replace('_', ' ')}"
+        rows.append(
+            {
+                "message": message,
+                "turn": span.turn,
+                "datum": span.datum,
+                "prompt tokens": span.observation,
+                "answer tokens": span.action,
+                "verdict": verdict,
+            }
+        )
+    turns = table_html(pd.DataFrame(rows), "The assistant's messages as turns")
+    notes = "".join(note(text, "look").text for text in found.notes)
+    return mo.vstack(
+        [
+            mo.Html(
+                '<div class="seq-scroll" tabindex="0" role="group" aria-label="Verdict per turn">'
+                f"{turns}</div>{notes}"
+            ),
+            breaks_view(diagnosis),
+            *rollout_figures(diagnosis, most=1),
+        ]
+    )
+
+
+@app.class_definition(hide_code=True)
+class SecretField:
+    """A password field whose content shows nowhere: the editor prints the value of every widget
+    that a variable holds in its variables panel, but not what stands inside of this object.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.field = mo.ui.text(kind="password", label=label, full_width=True)
+
+    def __repr__(self) -> str:
+        return "SecretField()"
+
+    def reveal(self) -> str:
+        """What has been typed."""
+        return str(self.field.value)
+
+
+@app.function(hide_code=True)
+def is_live_editor() -> bool:
+    """True in `marimo edit` with a reader before it; an export says "edit" too, but has none."""
+    return mo.app_meta().mode == "edit" and mo.app_meta().request is not None
+
+
+@app.function(hide_code=True)
+def model_renderer(model: str) -> str | None:
+    """The renderer that the cookbook recommends for a model; None for a model it does not know."""
+    try:
+        return get_recommended_renderer_name(model.strip())
+    except Exception:  # unknown organisation, unknown model, no slash: all mean the same here
+        return None
+
+
+@app.function(hide_code=True)
+def say_without(secret: str, error: BaseException) -> str:
+    """The first sentence of an error, with a secret struck out wherever it stands in it."""
+    said = first_sentence(error)
+    return said.replace(secret, "(key)") if secret else said
+
+
+@app.function(hide_code=True)
+def sample_pupil(
+    spec: EpisodeSpec,
+    model: str,
+    api_key: str,
+    connect: Callable[[str], Any] | None = None,
+    loader: Callable[[str], Any] = get_tokenizer,
+    patience: float = 120.0,
+) -> tuple[Episode | None, str]:
+    """One episode with a model of Tinker as the pupil. Costs money.
+
+    The model is sampled through the cookbook's `TinkerTokenCompleter`; tutor, adapter and loop
+    are those of every other episode. All that may wait for a network happens in threads that
+    are left behind, and sample nothing any more, once the patience is over: the client itself
+    would retry for minutes.
+
+    Args:
+        spec: What to play; its policy is ignored, its renderer too where the cookbook
+            recommends one for the model.
+        model: "owner/name" of a base model.
+        api_key: The Tinker key; only handed to the client, never kept or shown.
+        connect: Makes a service client from the key; `tinker.ServiceClient` when None.
+        loader: Loads the model's tokenizer, `get_tokenizer` in the page.
+        patience: Seconds to wait for tokenizer and episode each.
+
+    Returns:
+        (episode, "") or (None, one sentence).
+    """
+    key = api_key.strip()
+    if not key:
+        return None, (
+            "There is no key. Type one, or set TINKER_API_KEY before you start the editor."
+        )
+    tokenizer, problem = load_vocabulary(model, patience, loader, own_code=True)
+    if tokenizer is None:
+        return None, problem
+    name = model_renderer(model) or spec.renderer
+    renderer, problem = build_renderer(name, tokenizer)
+    if renderer is None:
+        return None, problem
+    given_up = threading.Event()
+    outcome: list[Any] = []
+
+    class Pupil(TinkerTokenCompleter):
+        """Stops asking as soon as nobody waits for the answer any more."""
+
+        async def __call__(self, *args: Any, **kwargs: Any) -> TokensWithLogprobs:
+            if given_up.is_set():
+                raise TimeoutError("nobody waits for this answer any more")
+            return await super().__call__(*args, **kwargs)
+
+    def play_it() -> None:
+        service: Any = None
+        try:
+            service = tinker.ServiceClient(api_key=key) if connect is None else connect(key)
+            client = service.create_sampling_client(base_model=model.strip())
+            if hasattr(client, "result"):  # newer clients give a future of the client
+                client = client.result()
+            pupil = Pupil(client, max_tokens=spec.max_generation_tokens)
+            with warnings.catch_warnings():  # the cookbook calls what newer clients deprecate
+                warnings.simplefilter("ignore", FutureWarning)
+                played = play_episode(replace(spec, renderer=name), renderer, pupil)
+                outcome.append(asyncio.run(played))
+        except BaseException as error:  # told to the reader, whatever it is
+            outcome.append(error)
+        finally:
+            with contextlib.suppress(Exception):
+                if hasattr(service, "close"):
+                    service.close("success")
+
+    worker = threading.Thread(target=play_it, daemon=True)
+    worker.start()
+    worker.join(patience)
+    given_up.set()
+    if not outcome:
+        return None, (
+            f"Tinker did not answer within {patience:g} seconds. Check the network and the key."
+        )
+    if isinstance(outcome[0], BaseException):
+        return None, f"Tinker could not be sampled: {say_without(key, outcome[0])}."
+    return outcome[0], ""
 
 
 @app.cell(hide_code=True)
