@@ -5471,7 +5471,7 @@ def figure_box(
     )
     side = (
         f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px;'
-        f'width:{lane_width};margin:0;overflow:visible">{names}</div>'
+        f'width:{lane_width}">{names}</div>'
         if names
         else ""
     )
@@ -8286,7 +8286,7 @@ def episode_view(episode: Episode) -> list[Any]:
     diagnosis = diagnose(episode.rollout)
     return [
         mo.md(explain_ending(episode)),
-        transcript(episode),
+        transcript(episode, diagnosis.spans),
         breaks_view(diagnosis),
         *rollout_figures(diagnosis),
     ]
