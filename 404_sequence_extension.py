@@ -93,6 +93,7 @@ with app.setup(hide_code=True):
         TokenCompleter,
         TokensWithLogprobs,
     )
+    from tinker_cookbook.exceptions import DataValidationError
     from tinker_cookbook.model_info import get_recommended_renderer_name
     from tinker_cookbook.renderers import Message, get_text_content
     from tinker_cookbook.rl.data_processing import (
@@ -3578,46 +3579,69 @@ class Built:
 
 
 @app.function(hide_code=True)
-def explain_build_error(trajectory: Trajectory, error: Exception) -> str:
-    """A plain sentence for an exception of `trajectory_to_data`, naming the turn.
+def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str]]:
+    """What `trajectory_to_data` refuses, in the order in which it would meet it.
 
-    Source of the rules: the asserts and checks in `trajectory_to_data`,
+    Source of the rules: the asserts and checks in `trajectory_to_data`, `ImageChunk.length`,
     `TokensWithLogprobs.logprobs` and `create_rightshifted_model_input_and_leftshifted_targets`.
+
+    Yields:
+        The class of exception and a plain sentence that names the turn.
     """
     transitions = trajectory.transitions
-    if isinstance(error, ValueError):
-        for turn, transition in enumerate(transitions):
-            if transition.ac.maybe_logprobs is None:
-                return (
-                    f"Turn {turn} has no logprobs. Sample with logprobs, or this rollout "
-                    "cannot become training data."
-                )
-    if isinstance(error, AssertionError):
-        for turn, transition in enumerate(transitions):
-            given = transition.ac.maybe_logprobs
-            if given is not None and len(given) != len(transition.ac.tokens):
-                return (
-                    f"Turn {turn} has {len(transition.ac.tokens)} action tokens but "
-                    f"{len(given)} logprobs. Give one logprob per action token."
-                )
     spans = walk_turns(trajectory)
-    for span in spans:
-        last_of_datum = span.turn + 1 == len(spans) or spans[span.turn + 1].splits
-        if not last_of_datum:
+    surplus = 0  # logprobs minus action tokens in the open datum
+    uneven: list[str] = []
+    for span, transition in zip(spans, transitions, strict=True):
+        turn, tokens, given = span.turn, transition.ac.tokens, transition.ac.maybe_logprobs
+        if span.splits:
+            surplus, uneven = 0, []
+        elements = model_input_to_elements(transition.ob)
+        for index, element in enumerate(elements[span.held if not span.splits else 0 :]):
+            if not isinstance(element, int) and getattr(element, "expected_tokens", 0) is None:
+                place = index + (span.held if not span.splits else 0)
+                yield (
+                    ValueError,
+                    f"Turn {turn}, observation index {place}: the image does not say how many "
+                    "tokens it has. Set expected_tokens.",
+                )
+        if given is None:
+            yield (
+                ValueError,
+                f"Turn {turn} has no logprobs. Sample with logprobs, or this rollout cannot "
+                "become training data.",
+            )
+        elif len(given) != len(tokens):
+            surplus += len(given) - len(tokens)
+            uneven.append(
+                f"Turn {turn} has {count_of(len(tokens), 'action token')} but "
+                f"{count_of(len(given), 'logprob')}. Give one logprob per action token."
+            )
+        closes = turn + 1 == len(spans) or spans[turn + 1].splits
+        if not closes or not (elements or tokens):
             continue
-        transition = transitions[span.turn]
-        length = input_length(transition.ob) + len(transition.ac.tokens)
-        if length and length < 2:
-            return (
-                f"The datum that ends with turn {span.turn} holds a single token. "
-                "At least 2 are needed: one to read, one to predict."
+        if not tokens and not isinstance(elements[-1], int):
+            yield (
+                DataValidationError,
+                f"The datum that ends with turn {turn} ends on an image. An image cannot be a "
+                "target: the last element must be a token.",
             )
-        chunks = [] if transition.ac.tokens else transition.ob.chunks
-        if chunks and not isinstance(chunks[-1], tinker.EncodedTextChunk):
-            return (
-                f"The datum that ends with turn {span.turn} ends on an image. "
-                "An image cannot be a target: the last element must be a token."
+        if len(elements) + len(tokens) == 1:
+            yield (
+                DataValidationError,
+                f"The datum that ends with turn {turn} holds a single token. At least 2 are "
+                "needed: one to read, one to predict.",
             )
+        if surplus:
+            yield AssertionError, uneven[0]
+
+
+@app.function(hide_code=True)
+def explain_build_error(trajectory: Trajectory, error: Exception) -> str:
+    """A plain sentence for an exception of `trajectory_to_data`, naming the turn."""
+    for kind, sentence in build_faults(trajectory):
+        if type(error) is kind:
+            return sentence
     return f"trajectory_to_data refused this rollout: {error}"
 
 
@@ -3687,7 +3711,10 @@ def datum_tensor(datum: tinker.Datum, name: str) -> list[Any]:
 
 @app.function(hide_code=True)
 def alignment_table(
-    built: Built, runs: Sequence[Run], vocab: Mapping[int, str] | None = None
+    built: Built,
+    runs: Sequence[Run],
+    vocab: Mapping[int, str] | None = None,
+    only: Iterable[int] | None = None,
 ) -> pd.DataFrame:
     """One row per position of every datum's sequence (n tokens, hence n - 1 targets).
 
@@ -3699,6 +3726,8 @@ def alignment_table(
         built: Datums of `trajectory_to_data`; the only source of every number.
         runs: Turn and part of each stretch, from `datum_runs`.
         vocab: Text of token ids where known.
+        only: Indices of the datums wanted; None for all. A row takes about a microsecond
+            and 300 bytes, so long rollouts are drawn a datum at a time.
 
     Returns:
         Columns datum, position, token, label, text, turn, part, target, target_label, mask,
@@ -3708,9 +3737,18 @@ def alignment_table(
         ValueError: The runs do not add up to the datums, so turns cannot be attributed.
     """
     words = vocab or {}
+    runs_of: dict[int, list[Run]] = {}
+    for run in runs:
+        runs_of.setdefault(run.datum, []).append(run)
+    if len(built.data) != len(runs_of):
+        raise ValueError(
+            f"trajectory_to_data made {len(built.data)} datums where the prefix rule "
+            f"explains {len(runs_of)}."
+        )
     frames: list[pd.DataFrame] = []
-    for index, datum in enumerate(built.data):
-        mine = [run for run in runs if run.datum == index]
+    wanted = range(len(built.data)) if only is None else sorted(set(only))
+    for index in wanted:
+        datum, mine = built.data[index], runs_of[index]
         targets = datum_tensor(datum, "target_tokens")
         tokens: list[int] = []
         labels: list[str] = []
@@ -3747,11 +3785,6 @@ def alignment_table(
                     "logprob": [*datum_tensor(datum, "logprobs"), None],
                 }
             )
-        )
-    if len(built.data) != len({run.datum for run in runs}):
-        raise ValueError(
-            f"trajectory_to_data made {len(built.data)} datums where the prefix rule "
-            f"explains {len({run.datum for run in runs})}."
         )
     if not frames:
         return pd.DataFrame(
@@ -4082,8 +4115,11 @@ def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
         `model_input.length`, one less than tokens.
     """
     rows = []
+    runs_of: dict[int, list[Run]] = {}
+    for run in runs:
+        runs_of.setdefault(run.datum, []).append(run)
     for index, datum in enumerate(built.data):
-        mine = [run for run in runs if run.datum == index]
+        mine = runs_of[index]
         turns = list(dict.fromkeys(run.turn for run in mine))
         rows.append(
             {
