@@ -33,6 +33,7 @@ app = marimo.App(
 )
 
 with app.setup(hide_code=True):
+    import argparse
     import ast
     import asyncio
     import base64
@@ -58,10 +59,12 @@ with app.setup(hide_code=True):
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
     from dataclasses import dataclass, field, fields, replace
+    from functools import lru_cache
     from heapq import heappop, heappush
     from itertools import pairwise
     from pathlib import Path
-    from typing import IO, Annotated, Any, Literal
+    from types import SimpleNamespace
+    from typing import IO, Annotated, Any, Literal, NoReturn
 
     import altair as alt
     import marimo as mo
@@ -175,6 +178,16 @@ with app.setup(hide_code=True):
     STRIP_LIMIT = 600
     STRIP_WINDOW = 64
     MAX_TOKEN_ID = 2**31 - 1
+    # The module that was started, for the command line, whose standard error is for its own
+    # sentence: marimo 0.25 would warn there that `tool.marimo.opengraph` is no configuration.
+    SCRIPT = sys.modules[__name__]
+    logging.getLogger("marimo").addFilter(lambda record: "opengraph" not in record.getMessage())
+    # marimo asks `inspect` for the source of every class here. Before Python 3.13 that parses the
+    # whole file each time, 0.2 s for each of 45 classes; remember the last parse instead.
+    if sys.version_info < (3, 13):
+        vars(inspect)["ast"] = SimpleNamespace(
+            **{**vars(ast), "parse": lru_cache(maxsize=1)(ast.parse)}
+        )
     # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
     # of one turn with its history. Longer rollouts are read in section 9.
     MAX_FIELD_CHARS = 20_000
@@ -8910,10 +8923,375 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     )
 
 
+@app.function(hide_code=True)
+def printable(text: str, limit: int | None = None) -> str:
+    """Text on one line that cannot steer a terminal: what does not draw becomes its code point."""
+    cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in cut)
+
+
+@app.function(hide_code=True)
+def report_entry(diagnosis: Diagnosis) -> dict[str, Any]:
+    """One trajectory of the machine-readable report; keys and nulls are part of the format.
+
+    Turns, positions and indices count from 0. `mask` and `target_tokens` hold one number per
+    target, `tokens` is `model_input.length`, `action_tokens` counts the sampled tokens of the
+    datum's turns. An image is one element, written as `element_to_native` writes it.
+    """
+    built = diagnosis.built
+    datums = []
+    for index, datum in enumerate(built.data):
+        spans = [span for span in diagnosis.spans if span.datum == index]
+        datums.append(
+            {
+                "turns": [span.turn for span in spans],
+                "tokens": datum.model_input.length,
+                "action_tokens": sum(span.action for span in spans),
+                "mask": [int(value) for value in datum_tensor(datum, "mask")],
+                "target_tokens": [int(value) for value in datum_tensor(datum, "target_tokens")],
+            }
+        )
+    error = None
+    if built.error_code is not None:
+        error = {"code": built.error_code, "message": built.error_message}
+    return {
+        "name": diagnosis.rollout.name,
+        "turns": len(diagnosis.spans),
+        "error": error,
+        "datums": datums,
+        "breaks": [
+            {
+                "turn": found.turn,
+                "position": found.position,
+                "expected": element_to_native(found.expected),
+                "got": None if found.got is None else element_to_native(found.got),
+                "cause": found.cause,
+                "origin": {
+                    "turn": found.origin.turn,
+                    "part": found.origin.part,
+                    "index": found.origin.index,
+                },
+                "resumes_datum": found.resumes_datum,
+            }
+            for found in diagnosis.breaks
+        ],
+        "warnings": [
+            {
+                "code": remark.code,
+                "turn": remark.turn,
+                "index": remark.index,
+                "message": remark.message,
+            }
+            for remark in diagnosis.remarks
+        ],
+        "tokens_processed": diagnosis.tokens_processed,
+        "tokens_unmerged": diagnosis.tokens_unmerged,
+    }
+
+
+@app.function(hide_code=True)
+def report_json(diagnoses: Iterable[Diagnosis]) -> dict[str, Any]:
+    """The machine-readable report on any number of trajectories."""
+    return {"trajectories": [report_entry(diagnosis) for diagnosis in diagnoses]}
+
+
+@app.class_definition(hide_code=True)
+@dataclass
+class Totals:
+    """Sums over all rollouts of a file; grows with the kinds of things found, not with tokens.
+
+    Attributes:
+        rollouts, turns, datums, refused: Counts; a refused rollout has no datum but an error.
+        datums_per_rollout: How many rollouts became that many datums.
+        causes, warnings, errors: How many breaks, warnings and refusals of each kind.
+        processed, unmerged: Tokens through the model, as it is and if no turn merged.
+        over: Rollouts with more datums than allowed.
+    """
+
+    rollouts: int = 0
+    turns: int = 0
+    datums: int = 0
+    refused: int = 0
+    datums_per_rollout: Counter[int] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
+    warnings: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    processed: int = 0
+    unmerged: int = 0
+    over: int = 0
+
+    def add(self, diagnosis: Diagnosis, max_datums: int | None = None) -> None:
+        """Count one rollout in; with `max_datums`, more datums than that are `over`."""
+        count = len(diagnosis.built.data)
+        self.rollouts += 1
+        self.turns += len(diagnosis.spans)
+        self.causes.update(found.cause for found in diagnosis.breaks)
+        self.warnings.update(remark.code for remark in diagnosis.remarks)
+        self.over += max_datums is not None and count > max_datums
+        if diagnosis.built.error_code is not None:
+            self.refused += 1
+            self.errors[diagnosis.built.error_code] += 1
+            return
+        self.datums += count
+        self.datums_per_rollout[count] += 1
+        self.processed += diagnosis.tokens_processed or 0
+        self.unmerged += diagnosis.tokens_unmerged or 0
+
+
+@app.function(hide_code=True)
+def counts_text(counts: Mapping[Any, int]) -> str:
+    """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    return ", ".join(f"{kind} {count:,}" for kind, count in ordered) or "none"
+
+
+@app.function(hide_code=True)
+def share_text(part: int, whole: int) -> str:
+    """Tokens processed against unmerged, as a percentage of the latter."""
+    return f"{part / whole:.0%} of {whole:,} if no turn merged" if whole else "nothing to merge"
+
+
+@app.function(hide_code=True)
+def report_lines(diagnosis: Diagnosis) -> list[str]:
+    """One trajectory of the report for people: a verdict a turn, breaks, warnings, price."""
+    rollout, built = diagnosis.rollout, diagnosis.built
+    group = "" if rollout.group is None else f" (group {rollout.group[:80]})"
+    lines = [f"{rollout.name[:80]}{group}"]
+    turns = count_of(len(diagnosis.spans), "turn")
+    if built.error_code is not None:
+        lines.append(f"  {turns}, no datum: {built.error_message} ({built.error_code})")
+    else:
+        lines.append(
+            f"  {turns}, {count_of(len(built.data), 'datum')}, "
+            f"{diagnosis.tokens_processed:,} tokens processed: "
+            f"{share_text(diagnosis.tokens_processed or 0, diagnosis.tokens_unmerged or 0)}"
+        )
+    breaks = {found.turn: found for found in diagnosis.breaks}
+    remarks: dict[int, list[Remark]] = {}
+    for remark in diagnosis.remarks:
+        remarks.setdefault(remark.turn, []).append(remark)
+    for span in diagnosis.spans:
+        found = breaks.get(span.turn)
+        if found is not None:
+            lines.append(f"  turn {span.turn}: splits, {break_text(found, rollout.vocab)}")
+        else:
+            looks = ", but look" if remarks.get(span.turn) else ""
+            opens = f"opens datum {span.datum}" if span.turn == 0 else "extends"
+            lines.append(f"  turn {span.turn}: {opens}{looks}")
+        lines += [
+            f"    warning: {remark.code}: {remark.message}" for remark in remarks.get(span.turn, [])
+        ]
+    return [printable(line) for line in lines]
+
+
+@app.function(hide_code=True)
+def break_text(found: Break, vocab: Mapping[int, str]) -> str:
+    """A break on one line: cause, place, expected and got, and where the lost token came from."""
+    origin = found.origin
+    words = (
+        f"{found.cause} at position {found.position}: expected {token_words(found.expected, vocab)}"
+        f" (turn {origin.turn}, {origin.part} index {origin.index}), got "
+        f"{token_words(found.got, vocab)}"
+    )
+    if found.resumes_datum is not None:
+        words += f"; it would extend datum {found.resumes_datum}"
+    return words
+
+
+@app.function(hide_code=True)
+def token_words(element: Any, vocab: Mapping[int, str]) -> str:
+    """An element for one line of text: id, and its text where known."""
+    if element is None:
+        return "the end of the observation"
+    if not isinstance(element, int):
+        return f"an image of {element_length(element)} tokens"
+    text = vocab.get(element)
+    return f"{element}" if text is None else f"{element} “{visible_text(text)}”"
+
+
+@app.function(hide_code=True)
+def summary_lines(totals: Totals) -> list[str]:
+    """The summary over all rollouts, for people."""
+    if not totals.rollouts:
+        return ["No rollout."]
+    spread = ", ".join(
+        f"{count} in {number:,}" for count, number in sorted(totals.datums_per_rollout.items())
+    )
+    refused = f" ({counts_text(totals.errors)})" if totals.refused else ""
+    lines = [
+        f"{count_of(totals.rollouts, 'rollout')}, {count_of(totals.turns, 'turn')}, "
+        f"{count_of(totals.datums, 'datum')}, {totals.refused:,} refused{refused}",
+        f"  datums per rollout: {spread or 'none'}",
+        f"  causes of splits:   {counts_text(totals.causes)}",
+        f"  warnings:           {counts_text(totals.warnings)}",
+        f"  tokens processed:   {totals.processed:,}, "
+        f"{share_text(totals.processed, totals.unmerged)}",
+    ]
+    return lines
+
+
+@app.class_definition(hide_code=True)
+class CommandParser(argparse.ArgumentParser):
+    """Arguments of the command line; an error is one line on standard error, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {printable(message, 300)}; see --help\n")
+
+
+@app.function(hide_code=True)
+def datum_limit(text: str) -> int:
+    """The N of `--max-datums`: a whole number from 0.
+
+    Raises:
+        argparse.ArgumentTypeError: Anything else.
+    """
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from 0")
+    return int(text)
+
+
+@app.function(hide_code=True)
+def command_parser() -> CommandParser:
+    """What `--help` says."""
+    parser = CommandParser(
+        prog="404_sequence_extension.py",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=(
+            "Say how rollouts become training datums: a verdict for every turn, why it split,\n"
+            "what that costs. Without arguments nothing is read; open the tutorial with\n"
+            "`marimo run --no-sandbox 404_sequence_extension.py`."
+        ),
+        epilog=(
+            'FILE is JSON (one trajectory, a list, or {"trajectories": [...]}) or JSONL.\n'
+            "exit codes:\n"
+            "  0  read and reported\n"
+            "  1  some trajectory has more than N datums\n"
+            "  2  something could not be read; one line on standard error names line and field"
+        ),
+    )
+    parser.add_argument(
+        "--trajectory", metavar="FILE", help="rollouts to read; - is standard input"
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+    parser.add_argument(
+        "--max-datums", metavar="N", type=datum_limit, help="exit with 1 above N datums a rollout"
+    )
+    return parser
+
+
+@app.function(hide_code=True)
+def issues_line(issues: Sequence[FileIssue]) -> str:
+    """All that could not be read on one line: the first five sentences, then how many more."""
+    sentences = " ".join(issue.message for issue in issues[:5])
+    return sentences if len(issues) <= 5 else f"{sentences} And {len(issues) - 5:,} more."
+
+
+@app.function(hide_code=True)
+def write_report(
+    stream: IO[bytes], out: IO[str], as_json: bool, max_datums: int | None
+) -> tuple[Totals, list[FileIssue]]:
+    """Read rollouts and write the report on each as it comes; memory holds one at a time.
+
+    Args:
+        stream: The file, binary.
+        out: Where the report goes.
+        as_json: One JSON object, or text.
+        max_datums: Above this a rollout counts as over.
+    """
+    totals = Totals()
+    issues: list[FileIssue] = []
+    out.write('{"trajectories": [' if as_json else "")
+    for item in iter_rollouts(stream):
+        if isinstance(item, FileIssue):
+            issues.append(item)
+            continue
+        diagnosis = diagnose(item)
+        totals.add(diagnosis, max_datums)
+        if as_json:
+            out.write(", " if totals.rollouts > 1 else "")
+            out.write(json.dumps(report_entry(diagnosis), allow_nan=False))
+        else:
+            lines = report_lines(diagnosis)
+            if max_datums is not None and len(diagnosis.built.data) > max_datums:
+                lines.append(f"  more than {count_of(max_datums, 'datum')}")
+            out.write("\n".join(lines) + "\n\n")
+    out.write("]}\n" if as_json else "\n".join(summary_lines(totals)) + "\n")
+    if not as_json and issues:
+        out.write("".join(f"  not read: {issue.message}\n" for issue in issues))
+    if not as_json and max_datums is not None:
+        out.write(f"  more than {count_of(max_datums, 'datum')}: {totals.over:,} of these\n")
+    return totals, issues
+
+
+@app.function(hide_code=True)
+def main(argv: Sequence[str]) -> int:
+    """The command line: report on a file of rollouts.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        0: read and reported (or nothing was asked for); 1: some rollout has more datums than
+        allowed; 2: something could not be read, said on one line of standard error.
+
+    Raises:
+        SystemExit: `--help` (0) and arguments that make no sense (2).
+    """
+    parser = command_parser()
+    options = parser.parse_args(argv)
+    if options.trajectory is None:
+        if options.json or options.max_datums is not None:
+            parser.error("--trajectory FILE is missing")
+        print(
+            "A marimo notebook: open it with `marimo run --no-sandbox 404_sequence_extension.py`,\n"
+            "or report on your rollouts: `404_sequence_extension.py --trajectory FILE [--json]`."
+        )
+        return 0
+
+    def fail(sentence: str) -> int:
+        name = "standard input" if options.trajectory == "-" else options.trajectory
+        print(printable(f"{name}: {sentence}"), file=sys.stderr)
+        return 2
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that lacks a character shows its code point instead of failing.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        with contextlib.ExitStack() as stack:
+            if options.trajectory == "-":
+                stream: IO[bytes] = sys.stdin.buffer
+            else:
+                stream = stack.enter_context(open(options.trajectory, "rb"))
+            totals, issues = write_report(stream, sys.stdout, options.json, options.max_datums)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the report has seen enough, as in `| head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        return fail(f"{error.strerror or error}.")
+    if issues:
+        return fail(issues_line(issues))
+    return 1 if totals.over else 0
+
+
 @app.cell(hide_code=True)
 def _():
     # marimo hands sheets with such a title on to the shadow roots of its widgets
     mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}{editor_css()}</style>')
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # `python 404_sequence_extension.py`: the command line instead of the story. This cell refers
+    # to no other, so it runs first. Its functions come from the module that was started; a flat
+    # script made from the notebook has not defined them yet and runs the story.
+    if mo.app_meta().mode == "script" and SCRIPT.__name__ == "__main__" and hasattr(SCRIPT, "main"):
+        sys.exit(SCRIPT.main(sys.argv[1:]))
     return
 
 
