@@ -985,6 +985,12 @@ def _(env_preset):
 
 @app.cell(hide_code=True)
 def _(env_model):
+    mo.accordion({"With the tokens of a real model": env_model})
+    return
+
+
+@app.cell(hide_code=True)
+def _(env_model):
     env_tokenizer = offline_tokenizer()
     _note = mo.Html("")
     if env_model.value:
@@ -997,7 +1003,7 @@ def _(env_model):
         else:
             env_tokenizer = _loaded
             _note = mo.md("The tokens below are now those of this model. Choose its renderer.")
-    mo.accordion({"With the tokens of a real model": mo.vstack([env_model, _note])})
+    mo.vstack([_note])
     return (env_tokenizer,)
 
 
