@@ -891,7 +891,8 @@ def _():
                 f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
                 f"`{_two['renderer'][1]}` it stays, and they become {_two['datums'][1]}."
             ),
-            facts_table(_table),
+            scroll_table(_table.drop(columns="what happened"), "Every ending"),
+            details_table(_table[["preset", "what happened"]], "What happened in each, in words"),
         ]
     )
     return
@@ -999,7 +1000,7 @@ def _(env_model):
                 env_model.value, own_code=mo.app_meta().mode == "edit"
             )
         if _loaded is None:
-            _note = error_note(_problem)
+            _note = note(_problem, "error")
         else:
             env_tokenizer = _loaded
             _note = mo.md("The tokens below are now those of this model. Choose its renderer.")
@@ -1016,13 +1017,13 @@ def _(env_controls, env_tokenizer):
 
 @app.cell(hide_code=True)
 def _(env_diagnosis, env_episode):
-    mo.stop(env_diagnosis is None, error_note(str(env_episode)))
+    mo.stop(env_diagnosis is None, note(str(env_episode), "error"))
     mo.vstack(
         [
             mo.md(f"### {episode_headline(env_diagnosis, env_episode.stop_reason)}"),
             mo.md(explain_ending(env_episode)),
             transcript(env_episode, env_diagnosis.spans),
-            facts_table(turn_facts(env_episode)),
+            scroll_table(turn_facts(env_episode), "The trajectory, turn by turn"),
         ]
     )
     return
@@ -1032,14 +1033,11 @@ def _(env_diagnosis, env_episode):
 def _(env_diagnosis):
     mo.stop(env_diagnosis is None or not env_diagnosis.built.data)
     _table = alignment_table(env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab)
-    _breaks = [
-        (env_diagnosis.spans[item.turn - 1].datum, item.position, f"turn {item.turn}")
-        for item in env_diagnosis.breaks
-    ]
     mo.vstack(
         [
-            strip_chart(_table[_table["datum"] == datum], breaks=_breaks)
-            for datum in range(len(env_diagnosis.built.data))
+            *rollout_figures(env_diagnosis, most=3),
+            breaks_view(env_diagnosis),
+            details_table(strip_facts(_table), "Every token of every datum as a table"),
         ]
     )
     return
@@ -7914,8 +7912,8 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
 
 @app.function(hide_code=True)
 def endings_table(presets: Mapping[str, EpisodeSpec]) -> pd.DataFrame:
-    """Every preset played once: renderer, pupil, rewards, stop reason, turns, datums."""
-    rows = []
+    """Every preset played once: renderer, pupil, rewards, stop reason, turns, datums, ending."""
+    rows: list[dict[str, Any]] = []
     for name, episode in zip(presets, run_episodes(list(presets.values())), strict=True):
         if isinstance(episode, str):
             rows.append({"preset": name, "stop reason": episode})
@@ -7928,11 +7926,21 @@ def endings_table(presets: Mapping[str, EpisodeSpec]) -> pd.DataFrame:
                 "pupil": episode.spec.policy,
                 "rewards": ", ".join(number_text(reward) for reward in episode.rewards),
                 "stop reason": episode.stop_reason or "none",
-                "turns": str(len(episode.rewards)),
-                "datums": str(len(built.data)),
+                "turns": len(episode.rewards),
+                "datums": len(built.data),
+                "what happened": explain_ending(episode).replace("`", ""),
             }
         )
     return pd.DataFrame(rows).fillna("")
+
+
+@app.function(hide_code=True)
+def scroll_table(frame: pd.DataFrame, title: str) -> mo.Html:
+    """A table in a box that scrolls sideways where it is too wide."""
+    return mo.Html(
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
+        f"{table_html(frame)}</div>"
+    )
 
 
 @app.function(hide_code=True)

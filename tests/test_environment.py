@@ -540,7 +540,7 @@ def test_every_preset_ends_as_it_says(nb: ModuleType) -> None:
         "completed", "completed", "context_overflow", "max_tokens", "max_tokens", "completed",
         "parse_error", "completed", "parse_error", "completed",
     ]  # fmt: skip
-    assert table["datums"].tolist() == ["3", "1", "1", "0", "1", "1", "1", "3", "1", "2"]
+    assert table["datums"].tolist() == [3, 1, 1, 0, 1, 1, 1, 3, 1, 2]
     assert table["rewards"].tolist() == [
         "1, 1, 1", "1, 1, 1", "1, -0.1", "-0.1", "1, -0.1", "1, 0, 1, 1",
         "1, -1", "1, -1, 0, 1", "1, -0.5", "1, -0.2, 1, 1",
