@@ -61,6 +61,7 @@ with app.setup(hide_code=True):
     from dataclasses import dataclass, field, fields, replace
     from functools import lru_cache
     from heapq import heappop, heappush
+    from importlib.metadata import version
     from itertools import pairwise
     from pathlib import Path
     from types import SimpleNamespace
@@ -298,8 +299,34 @@ with app.setup(hide_code=True):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    mo.md(rf"""
     # Tutorial 404: Sequence extension in multi-turn RL
+
+    In multi-turn RL the model speaks several times in one episode. Before training,
+    `trajectory_to_data` makes datums of the episode: a single one if every observation
+    continues what came before, several if not. This page shows where an episode splits, why,
+    what that costs, and which tokens get a gradient.
+
+    It is for readers who meet multi-turn RL for the first time, and for builders of
+    environments who ask why their rollout became seven datums. You leave able to say of any
+    rollout how many datums it gives, which token broke it, and what to change.
+
+    **How to read it.** From the top. Each section holds one idea, in short on its first line,
+    and one figure that makes its point without a click. Turns and tokens count from 0. Every
+    number is computed by the installed `tinker-cookbook` {version("tinker-cookbook")}; none is
+    copied.
+
+    1. [The idea](#1-the-idea): one picture of merging and splitting.
+    2. [Build a trajectory](#2-build-a-trajectory): change tokens, see what becomes of them.
+    3. [The datums, token by token](#3-the-datums-token-by-token): target, mask, advantage.
+    4. [Why did it split?](#4-why-did-it-split) The token, the cause, the remedy.
+    5. [What it costs](#5-what-it-costs): tokens through the model, merged and not.
+    6. [One number per trajectory](#6-one-number-per-trajectory): rewards of a group.
+    7. [A multi-turn environment](#7-a-multi-turn-environment): `MessageEnv`, run for real.
+    8. [Which renderers extend?](#8-which-renderers-extend) Claim beside observation.
+    9. [Your own rollouts](#9-your-own-rollouts): a file or a conversation of yours.
+    10. [Check yourself](#10-check-yourself): answer before the code does.
+    11. [Summary](#11-summary): what people say, and what the code says.
     """)
     return
 
@@ -1302,8 +1329,36 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    mo.md(f"""
     ## 11. Summary
+
+    **In short:** one running sequence, one number per rollout, and the first token that differs
+    decides.
+
+    {summary_text()}
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(f"### People say, the code says\n\n{misconception_table(misconceptions())}")
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
+    ### Where to go next
+
+    - **Watch your own environment.** `python 404_sequence_extension.py --trajectory FILE
+      --max-datums 1` fails when a rollout splits: one line in CI.
+    - **In the cookbook:** `rl/data_processing.py` merges, `rl/message_env.py` and
+      `rl/rollouts.py` make the rollouts, `rl/rollout_limits.py` sets budgets and
+      `ParseErrorPolicy`, `rl/train.py` trains, `renderers/` turns messages into tokens. The
+      recipes `multiplayer_rl`, `search_tool` and `verifiers_rl` are multi-turn.
+    - **Sibling tutorials:** 201 *rendering*, 202 *loss functions*, 302 *custom environment*,
+      402 *RL hyperparameters*, 405 *multi-agent*.
     """)
     return
 
@@ -8934,6 +8989,245 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
         f'<div class="quiz-live">{form}<div role="status">{told}</div></div>'
         f'<div class="quiz-static">{options}<details><summary>Answer</summary>{answer}</details>'
         "</div></div>"
+    )
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Misconception:
+    """Something people say of sequence extension, and what the code says.
+
+    Attributes:
+        key: Short name, unique in the list.
+        said: The claim, markdown, as it is heard.
+        code: The correction, markdown; its numbers come from calls.
+    """
+
+    key: str
+    said: str
+    code: str
+
+
+@app.function(hide_code=True)
+def misconceptions() -> list[Misconception]:
+    """Claims about sequence extension that do not hold, each with a fact computed here.
+
+    A claim that the installed cookbook no longer contradicts is left out, so that the list
+    stays true; the tests expect all of them.
+    """
+    known = scenarios()
+    told: list[Misconception] = []
+
+    def tell(key: str, said: str, code: str, *, holds: bool) -> None:
+        if holds:
+            told.append(Misconception(key, said, code))
+
+    chat = diagnose(scenario_rollout(known["chat"]))
+    entries = len(datum_tensor(chat.built.data[0], "mask"))
+    tokens = sum(run.length for run in chat.runs)
+    tell(
+        "shift",
+        "The mask has one entry per token, 0 for each observation and 1 for each action.",
+        f"One per *target*. The {tokens} tokens of the chat above give {entries} entries; entry "
+        f"p belongs to token p + 1, and token 0 has none.",
+        holds=entries == tokens - 1,
+    )
+
+    stripped = diagnose(scenario_rollout(known["removed"]))
+    first, second = stripped.rollout.trajectory.transitions[:2]
+    kept = model_input_to_elements(first.ob)
+    tell(
+        "prefix",
+        "Turns merge when one observation is a prefix of the next.",
+        f"Observation *and action* must be. With reasoning stripped, turn 1 begins with all "
+        f"{len(kept)} tokens of turn 0's observation, and splits at token "
+        f"{stripped.breaks[0].position}, inside the answer.",
+        holds=model_input_to_elements(second.ob)[: len(kept)] == kept
+        and stripped.breaks[0].turn == 1,
+    )
+
+    members = group_rollouts()
+    equal = assemble_group(members, {"A": (0, 0, 1), "C": (1, 0), "D": (0, 1, 0), "G": (1,)})
+    ones = nonzero_targets(equal.data, "mask")
+    gradient = nonzero_targets(equal.data, "advantages")
+    sent = sent_to_loss(equal.data)
+    tell(
+        "mask",
+        "`mask` decides what is trained.",
+        f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In a "
+        f"group of equal rewards `mask` is 1 on {ones} targets, and {gradient} of them get a "
+        f"policy gradient.",
+        holds=gradient == 0 < ones and all("mask" not in datum.loss_fn_inputs for datum in sent),
+    )
+
+    checker, _ = prefix_checker()
+    tell(
+        "checker",
+        "`EnvFromMessageEnv` detects the prefix.",
+        "It renders the whole conversation anew at every turn and compares nothing; "
+        "`trajectory_to_data` compares, when the rollout is over.",
+        holds="trajectory_to_data" in checker,
+    )
+
+    split = diagnose(members["D"])
+    sampled = sum(span.action for span in split.spans)
+    trained = nonzero_targets(split.built.data, "mask")
+    longest = max(datum.model_input.length for datum in split.built.data)
+    tell(
+        "twice",
+        "After a split, tokens are trained twice.",
+        f"None is: what was sampled earlier comes back as context with mask 0. Rollout D of "
+        f"section 6 samples {sampled} tokens and trains {trained}, in {len(split.built.data)} "
+        f"datums. What is paid twice is reading: {split.tokens_processed} inputs, where the "
+        f"longest datum has {longest}.",
+        holds=trained == sampled and (split.tokens_processed or 0) > longest,
+    )
+
+    agents = diagnose(scenario_rollout(known["new_context"]))
+    tell(
+        "agents",
+        "Two agents in one rollout give two datums.",
+        f"Only one running sequence is kept, so A, B, A, B gives {len(agents.built.data)}; "
+        f"{agents.lineages} would do.",
+        holds=len(agents.built.data) > agents.lineages,
+    )
+
+    late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
+    early = assemble_group(members, {"A": (1, 0, 0), "B": (0, 0)})
+    values = {value for value in datum_tensor(late.data[0], "advantages") if value}
+    tell(
+        "credit",
+        "A turn's reward goes to that turn's tokens.",
+        f"Rewards are summed over the rollout. 0, 0, 1 and 1, 0, 0 both put "
+        f"{signed(late.advantages[0])} on every action token of every turn.",
+        holds=late.advantages == early.advantages and len(values) == 1,
+    )
+
+    uneven = assemble_group(members, {"A": (0, 0, 4), "B": (0, 0), "G": (0,), "H": (0,)})
+    spread = float(np.std(uneven.advantages))
+    tell(
+        "deviation",
+        "Advantages are divided by the group's standard deviation.",
+        f"Only the mean is taken off. Rewards of 4, 0, 0 and 0 give "
+        f"{', '.join(signed(value) for value in uneven.advantages)}, with a standard deviation "
+        f"of {spread:.3g}.",
+        holds=abs(spread - 1) > 0.1
+        and all(
+            math.isclose(advantage, reward - uneven.mean, abs_tol=1e-6)
+            for advantage, reward in zip(uneven.advantages, uneven.rewards, strict=True)
+        ),
+    )
+
+    joined = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0), "E": (-1,)})
+    tell(
+        "overflow",
+        "A rollout whose first prompt is over budget drops out.",
+        f"It has no datum, but its reward counts: -1 moves the mean of 1 and 0 from "
+        f"{late.mean:.3g} to {joined.mean:.3g}.",
+        holds=len(joined.data) == len(late.data) and joined.mean != late.mean,
+    )
+
+    empty = diagnose(scenario_rollout(known["empty"]))
+    said = sum(span.action for span in empty.spans)
+    left = nonzero_targets(empty.built.data, "mask")
+    tell(
+        "empty",
+        "An empty observation does no harm.",
+        f"The next action then opens a datum, and its first token is the target of nothing: "
+        f"{said} tokens sampled, {left} trained.",
+        holds=left < said,
+    )
+
+    shifted = replace(
+        chat.rollout.trajectory,
+        transitions=[
+            replace(
+                transition,
+                ac=replace(
+                    transition.ac,
+                    maybe_logprobs=[-0.25] * (len(transition.ac.tokens) + (-1, 1, 0)[turn]),
+                ),
+            )
+            for turn, transition in enumerate(chat.rollout.trajectory.transitions)
+        ],
+    )
+    passed = build_datums(shifted)
+    strange = token_trajectory([([1, 2], [3, 4])])
+    strange.transitions[0].ac.maybe_logprobs = [math.nan, -0.1]
+    table = alignment_table(passed, chat.runs)
+    moved = int(((table["part"].shift(-1) == "O") & (table["logprob"] != 0)).sum())
+    tell(
+        "logprobs",
+        "A wrong number of logprobs raises an error.",
+        f"Only if the totals differ. One too few in turn 0 and one too many in turn 1 pass, and "
+        f"{count_of(moved, 'logprob')} of an action {'lands' if moved == 1 else 'land'} on "
+        f"observation tokens. NaN passes too.",
+        holds=passed.error_code is None and moved > 0 and build_datums(strange).error_code is None,
+    )
+
+    claims = run_episodes([EpisodeSpec("role_colon", "no_space"), EpisodeSpec("qwen3", "plain")])
+    played = [episode for episode in claims if isinstance(episode, Episode)]
+    if len(played) < len(claims):
+        return told
+    claimed, silent = played
+    broken = len(build_datums(claimed.rollout.trajectory).data)
+    merged = len(build_datums(silent.rollout.trajectory).data)
+    tell(
+        "claim",
+        "`has_extension_property` says whether a rollout merges.",
+        f"It is a claim about the renderer, not about what was sampled. `role_colon` says "
+        f"{claimed.renderer.has_extension_property}, yet {claimed.spec.turns} answers without "
+        f"their leading space give {broken} datums; `qwen3` says "
+        f"{silent.renderer.has_extension_property}, yet {silent.spec.turns} answers without "
+        f"reasoning give {merged}.",
+        holds=bool(claimed.renderer.has_extension_property)
+        and broken > 1
+        and not silent.renderer.has_extension_property
+        and merged == 1,
+    )
+    return told
+
+
+@app.function(hide_code=True)
+def misconception_table(told: Sequence[Misconception]) -> str:
+    """The list as a markdown table of two columns."""
+    rows = [f"| {one.said} | {one.code} |" for one in told]
+    return "\n".join(["| People say | The code says |", "| --- | --- |", *rows])
+
+
+@app.function(hide_code=True)
+def summary_text() -> str:
+    """The tutorial in six sentences, markdown; every number from a call made here."""
+    known = scenarios()
+    chat = diagnose(scenario_rollout(known["chat"]))
+    reset = diagnose(scenario_rollout(known["reset"]))
+    targets = sum(datum.model_input.length for datum in chat.built.data)
+    trained = nonzero_targets(chat.built.data, "mask")
+    turns = 64
+    prompt, answer = [1, 2, 3, 4], [5, 6]
+    grown = [*prompt]
+    kept: list[tuple[list[int], list[int]]] = []
+    for turn in range(turns):
+        kept.append(([*grown], answer))
+        grown += [*answer, 7 + turn]
+    # the same turns when one token at the front changes every time, like a clock
+    clocked = [([100 + turn, *saw[1:]], said) for turn, (saw, said) in enumerate(kept)]
+    once = diagnose(Rollout("kept", token_trajectory(kept)))
+    again = diagnose(Rollout("clock", token_trajectory(clocked)))
+    factor = (again.tokens_processed or 0) / (once.tokens_processed or 1)
+    return (
+        f"A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a "
+        f"turn whose observation starts with all of it is appended, any other starts a new "
+        f"datum. The three turns of the chat are {count_of(len(chat.built.data), 'datum')}; the "
+        f"context reset gives {len(reset.built.data)}. A datum of n tokens has n - 1 targets, "
+        f"and mask, advantage and logprob belong to the target: of the chat's {targets} targets "
+        f"{trained} are trained. What the loss sees is one number per rollout, its summed reward "
+        f"minus the group's mean, on every action token that is not masked. A split trains no "
+        f"token twice but reads the prefix again: {turns} turns that extend put "
+        f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "
+        f"front {again.tokens_processed:,}, {factor:.0f} times as many. Whether turns extend is "
+        f"decided by renderer, policy and environment together, so look at the first token that "
+        f"differs, and trust no claim."
     )
 
 
