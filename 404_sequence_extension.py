@@ -335,7 +335,50 @@ def _():
 def _():
     mo.md(r"""
     ## 1. The idea
+
+    **In short: as long as each observation repeats all that was seen and said before, all turns
+    become one datum; where it does not, a new datum begins.**
+
+    Each turn the model sees a prompt and answers it. `trajectory_to_data` holds one running
+    sequence, observation and action tokens together, and asks whether the next observation starts
+    with it. If so, only what is new is appended; if not, the datum is closed. Only actions are
+    trained on: their mask is 1.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    idea_stories = [
+        (_scenario.title, _scenario.lesson, diagnose(scenario_rollout(_scenario)))
+        for _scenario in scenarios().values()
+    ]
+    return (idea_stories,)
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.Html(
+        '<p class="seq-chips">'
+        + token_chip("history, repeated", "0", letter="=")
+        + token_chip("new observation", "O")
+        + token_chip("action", "A")
+        + token_chip("does not continue what is held", "X")
+        + "</p>"
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _(idea_stories):
+    # alone in its cell: here the page's style sheet reaches the menu inside the figure
+    staircase_chart(staircase_tables(idea_stories))
+    return
+
+
+@app.cell(hide_code=True)
+def _(idea_stories):
+    details_table(staircase_facts(idea_stories), "All scenarios as a table")
     return
 
 
@@ -4977,6 +5020,156 @@ def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
     return marks
 
 
+@app.function(hide_code=True)
+def staircase_cells(diagnosis: Diagnosis) -> pd.DataFrame:
+    """Every turn's sequence as the model saw and said it, then every datum, token by token.
+
+    Returns:
+        Columns row ("turn" or "datum"), r (its index), x (position; an image takes as many as
+        it has tokens), kind ("0" history that is repeated, "O" new, "A", "M"), id, text, turn
+        (from which on the token stands there), mask (of the token as a target in its datum;
+        "none" for the first, "" in turns).
+    """
+    vocab = diagnosis.rollout.vocab
+    rows: list[tuple[Any, ...]] = []
+    for span, transition in zip(
+        diagnosis.spans, diagnosis.rollout.trajectory.transitions, strict=True
+    ):
+        x = 0
+        elements = [*model_input_to_elements(transition.ob), *transition.ac.tokens]
+        for index, element in enumerate(elements):
+            action = index >= span.observation
+            shared = index < span.position
+            kind = "0" if shared else ("M" if span.masked else "A") if action else "O"
+            label = str(element) if isinstance(element, int) else "img"
+            text = visible_text(vocab.get(element, "")) if isinstance(element, int) else ""
+            for _ in range(1 if isinstance(element, int) else element.length):
+                rows.append(("turn", span.turn, x, kind, label, text, span.turn, ""))
+                x += 1
+    table = alignment_table(diagnosis.built, diagnosis.runs, vocab)
+    for datum, part in table.groupby("datum", sort=False):
+        for cell in strip_rows(part).to_dict("records"):
+            mask = cell["mask"] or "none"
+            kind = "M" if cell["part"] == "A" and mask == "0" else cell["part"]
+            rows.append(
+                ("datum", datum, cell["p"], kind, cell["id"], cell["text"], cell["turn"], mask)
+            )
+    columns = ["row", "r", "x", "kind", "id", "text", "turn", "mask"]
+    return pd.DataFrame(rows, columns=columns).astype({"turn": int})
+
+
+@app.function(hide_code=True)
+def cause_words(found: Break) -> str:
+    """The named cause of a break as words."""
+    return found.cause.replace("_", " ")
+
+
+@app.function(hide_code=True)
+def turn_verdict(diagnosis: Diagnosis, turn: int) -> str:
+    """A few words for one turn: opens, extends, or splits and why."""
+    found = next((item for item in diagnosis.breaks if item.turn == turn), None)
+    if found is not None:
+        return f"✕ splits: {cause_words(found)}"
+    return "extends" if turn else "opens datum 0"
+
+
+@app.function(hide_code=True)
+def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
+    """Finding and counts after the first `turns` turns, from the real datums of just these.
+
+    Returns:
+        (finding, counts), each one sentence without a full stop.
+    """
+    trajectory = diagnosis.rollout.trajectory
+    built = build_datums(replace(trajectory, transitions=trajectory.transitions[:turns]))
+    inputs = sum(datum.model_input.length for datum in built.data)
+    trained = int(sum(sum(datum_tensor(datum, "mask")) for datum in built.data))
+    counts = (
+        f"{count_of(len(built.data), 'datum')}, {count_of(inputs, 'input token')}, "
+        f"{trained} trained on"
+    )
+    if built.error_message:
+        counts = built.error_message.rstrip(".")
+    if turns == len(trajectory.transitions):
+        splits = [f"turn {found.turn} ({cause_words(found)})" for found in diagnosis.breaks]
+        finding = f"{count_of(turns, 'turn')} become {count_of(len(built.data), 'datum')}: " + (
+            f"{', '.join(splits)} {'splits' if len(splits) == 1 else 'split'}"
+            if splits
+            else "every observation extends what came before"
+        )
+        return finding, counts
+    span = diagnosis.spans[turns - 1]
+    found = next((item for item in diagnosis.breaks if item.turn == span.turn), None)
+    if found is not None:
+        return f"Turn {span.turn} splits at position {found.position}: {cause_words(found)}", counts
+    fresh = span.observation - span.position
+    if turns == 1:
+        return f"Turn 0: {count_of(fresh, 'token')} seen, {span.action} said", counts
+    return f"Turn {span.turn} extends: {count_of(fresh, 'token')} and the action are added", counts
+
+
+@app.function(hide_code=True)
+def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str, pd.DataFrame]:
+    """The tables behind the staircase figure, for all its scenarios.
+
+    Args:
+        stories: (title, lesson, diagnosis) of each scenario; all must have datums.
+
+    Returns:
+        cells: `staircase_cells` with s, the scenario's number. labels: a name and verdict per
+        row. breaks: where a turn leaves the sequence held. steps: finding and rest per number
+        of turns shown. scenarios: title, turns, datums.
+    """
+    cells, labels, breaks, steps, scenario_rows = [], [], [], [], []
+    for number, (title, lesson, diagnosis) in enumerate(stories):
+        turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
+        cells.append(staircase_cells(diagnosis).assign(s=number))
+        first_turns = {run.datum: run.turn for run in reversed(diagnosis.runs)}
+        for span in diagnosis.spans:
+            verdict = turn_verdict(diagnosis, span.turn)
+            labels.append((number, "turn", span.turn, span.turn, f"turn {span.turn}", verdict))
+        for datum in range(datums):
+            labels.append((number, "datum", datum, first_turns[datum], f"datum {datum}", "mask"))
+        for found, (_, position, _) in zip(diagnosis.breaks, break_marks(diagnosis), strict=True):
+            breaks.append((number, "turn", found.turn, found.turn, position, cause_words(found)))
+        for shown in range(1, turns + 1):
+            finding, counts = staircase_step(diagnosis, shown)
+            rest = f"{counts}. {lesson}" if shown == turns else f"{counts}."
+            steps.append((number, shown, finding, rest))
+        scenario_rows.append((number, title, turns, datums))
+    place = ["s", "row", "r", "turn"]
+    return {
+        "cells": pd.concat(cells, ignore_index=True),
+        "labels": pd.DataFrame(labels, columns=[*place, "name", "verdict"]),
+        "breaks": pd.DataFrame(breaks, columns=[*place, "x", "cause"]),
+        "steps": pd.DataFrame(steps, columns=["s", "shown", "finding", "rest"]),
+        "scenarios": pd.DataFrame(scenario_rows, columns=["s", "title", "turns", "datums"]),
+    }
+
+
+@app.function(hide_code=True)
+def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFrame:
+    """The staircase figure as a table: a row per scenario."""
+    rows = []
+    for title, lesson, diagnosis in stories:
+        splits = [
+            f"turn {found.turn} at position {found.position}: {cause_words(found)}"
+            for found in diagnosis.breaks
+        ]
+        rows.append(
+            {
+                "scenario": title,
+                "turns": len(diagnosis.spans),
+                "datums": len(diagnosis.built.data),
+                "splits": "; ".join(splits) or "none",
+                "input tokens": diagnosis.tokens_processed,
+                "if nothing merged": diagnosis.tokens_unmerged,
+                "what happens": lesson,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
@@ -5245,11 +5438,11 @@ def number_text(value: Any) -> str:
 
 
 @app.function(hide_code=True)
-def wrap_title(title: str, width: int) -> list[str]:
-    """A title as lines that fit `width` pixels at the title's font size."""
+def wrap_words(text: str, letters: int) -> list[str]:
+    """A text as lines of at most `letters` characters, broken between words."""
     lines: list[str] = []
-    for word in title.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= max(24, width // 7):
+    for word in text.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= letters:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
@@ -5466,11 +5659,11 @@ def style_sheet() -> str:
 .seq-table th{font-weight:600;color:var(--muted-foreground)}
 .seq-table .seq-number{text-align:right}
 .seq-table .seq-long{white-space:normal;min-width:14em;max-width:34em}
-.vega-embed .vega-bindings{display:flex;flex-wrap:wrap;gap:.4em 1.5em;position:sticky;left:0;
-  width:fit-content;max-width:min(100%,90vw);margin:0 0 .5em;font-size:.9rem;
-  color:var(--foreground)}
-.vega-embed .chart-wrapper:has(>.vega-bindings){display:flex;flex-direction:column}
-.vega-embed .vega-bindings{order:-1}
+.vega-embed:not(.has-actions){overflow-x:auto;overscroll-behavior-x:contain}
+.vega-embed:has(>.vega-bindings){display:flex;flex-direction:column;align-items:flex-start}
+.vega-embed>canvas{flex:none}
+.vega-bindings{order:-1;display:flex;flex-wrap:wrap;gap:.4em 1.5em;position:sticky;left:0;
+  max-width:100%;margin:0 0 .6em;padding:2px;font-size:.9rem;color:var(--foreground)}
 .vega-bind label{display:flex;flex-wrap:wrap;align-items:center;gap:.5em;min-height:2.25em}
 .vega-bind-name{font-weight:600}
 .vega-bind select{font:inherit;color:var(--foreground);background:var(--background);
@@ -5485,7 +5678,9 @@ def style_sheet() -> str:
 
 
 @app.function(hide_code=True)
-def token_chip(label: str, kind: str = "O", text: str = "", hint: str = "") -> str:
+def token_chip(
+    label: str, kind: str = "O", text: str = "", hint: str = "", letter: str = ""
+) -> str:
     """One token as HTML: colour, letter and label; all texts escaped.
 
     Args:
@@ -5493,6 +5688,7 @@ def token_chip(label: str, kind: str = "O", text: str = "", hint: str = "") -> s
         kind: One of `KINDS` ("O", "A", "M", "0", "X", ...).
         text: The token's text where known.
         hint: More for the tooltip; nothing that is not said elsewhere.
+        letter: Stands before the label in place of the palette's.
     """
     entry = PALETTE[KINDS[kind]]
     words = f" {html.escape(visible_text(text))}" if text else ""
@@ -5501,7 +5697,8 @@ def token_chip(label: str, kind: str = "O", text: str = "", hint: str = "") -> s
     return (
         f'<span class="seq-chip" style="background:{entry["fill"]};color:{entry["ink"]};'
         f'padding:0 .4em;border-radius:.3em"{title}>'
-        f"<small>{html.escape(entry['letter'])}</small> {html.escape(label)}{words}</span>"
+        f"<small>{html.escape(letter or entry['letter'])}</small> {html.escape(label)}{words}"
+        "</span>"
     )
 
 
@@ -5617,7 +5814,7 @@ def vega_figure(
         spec: More top-level properties (encoding, params).
     """
     top, right, bottom, left = pad
-    lines = wrap_title(title, width) if title else []
+    lines = wrap_words(title, max(24, width // 7)) if title else []
     if lines:
         top += 16 * len(lines) + 6
         spec["title"] = {"text": lines, "anchor": "start", "fontSize": 13, "frame": "group"}
@@ -6222,6 +6419,311 @@ def runs_chart(
             "y": {
                 "type": "quantitative",
                 "scale": {"domain": [0, row * datums], "range": [0, row * datums]},
+                "axis": None,
+            },
+        },
+    )
+
+
+@app.function(hide_code=True)
+def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """The idea: a row per turn (seen, then said), below them the datums with their mask.
+
+    Menu and step control are parameters of the spec, so they work without Python. The tables
+    of `staircase_tables` hold all scenarios; the spec shows one.
+    """
+    cells, scenarios = tables["cells"], tables["scenarios"]
+    step, stair, row, gap = 42, 40, 56, 40
+    wide = int(cells["x"].max()) + 1
+    turns = scenarios["turns"].tolist()
+    heads = tables["steps"][["s", "shown", "finding"]]
+    bodies = tables["steps"][["s", "shown"]].assign(
+        lines=["|".join(wrap_words(words, 58)) for words in tables["steps"]["rest"]]
+    )
+    top = 15 * (1 + max(lines.count("|") for lines in bodies["lines"])) + 46
+    data = {
+        "cells": cells[["s", "row", "r", "x", "kind", "id", "text", "turn", "mask"]],
+        "labels": tables["labels"],
+        "breaks": tables["breaks"],
+        "heads": heads,
+        "bodies": bodies,
+    }
+    # where a row stands: turns first, then the datums of the scenario
+    place = (
+        f"datum.row == 'turn' ? {top} + datum.r * {stair}"
+        f" : {top + gap} + {json.dumps(turns)}[datum.s] * {stair} + datum.r * {row}"
+    )
+    chosen = {"filter": "datum.s == scenario && datum.turn < turns"}
+    at_step = {
+        "filter": f"datum.s == scenario && datum.shown == min(turns, {json.dumps(turns)}[scenario])"
+    }
+    numbers = ["s", "r", "x", "turn"]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": csv_source("heads", heads, ["s", "shown"]),
+            "transform": [at_step],
+            "mark": themed_text(align="left", baseline="top", fontSize=14, fontWeight="bold"),
+            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("finding")},
+        },
+        {
+            "data": csv_source("bodies", bodies, ["s", "shown"]),
+            "transform": [at_step],
+            "mark": themed_text(
+                align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
+            ),
+            "encoding": {"x": {"value": -96}, "y": {"value": 20}, "text": nominal("lines")},
+        },
+        {
+            "data": csv_source("cells", data["cells"], numbers),
+            "transform": [
+                chosen,
+                *calculate(
+                    top=place,
+                    bottom="datum.top + 34",
+                    left="datum.x + 0.02",
+                    right="datum.x + 0.98",
+                    middle="datum.x + 0.5",
+                    line="datum.top + 11",
+                    sign="{'0': '=', O: 'O', A: 'A', M: 'A'}[datum.kind]",
+                    shown="[datum.sign + ' ' + datum.id, datum.text || ' ']",
+                    told="{'0': 'history, repeated', O: 'observation', A: 'action',"
+                    " M: 'action, masked'}[datum.kind]",
+                    where="datum.row + ' ' + datum.r",
+                    text="datum.text || 'not known'",
+                    under="datum.top + 43",
+                    mask_kind="datum.mask == '1' ? 'A' : '0'",
+                    mask_top="datum.top + 36",
+                    mask_bottom="datum.top + 50",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rect", "cornerRadius": 3},
+                    "encoding": {
+                        "x": quantity("left"),
+                        "x2": {"field": "right"},
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                        "fill": kind_color("fill"),
+                        "tooltip": [
+                            nominal("id", title="token id"),
+                            nominal("text", title="text"),
+                            nominal("where", title="row"),
+                            nominal("x", title="position"),
+                            nominal("told", title="part"),
+                            nominal("mask", title="mask"),
+                        ],
+                    },
+                },
+                {
+                    "mark": {"type": "text", "fontSize": 11, "lineHeight": 13, "limit": step - 4},
+                    "encoding": {
+                        "x": quantity("middle"),
+                        "y": quantity("line"),
+                        "text": nominal("shown"),
+                        "color": kind_color("ink"),
+                    },
+                },
+                {
+                    "transform": [{"filter": "datum.mask == '0' || datum.mask == '1'"}],
+                    "layer": [
+                        {
+                            "mark": {"type": "rect", "cornerRadius": 3},
+                            "encoding": {
+                                "x": quantity("left"),
+                                "x2": {"field": "right"},
+                                "y": quantity("mask_top"),
+                                "y2": {"field": "mask_bottom"},
+                                "fill": kind_color("fill", "mask_kind"),
+                            },
+                        },
+                        {
+                            "mark": {"type": "text", "fontSize": 11},
+                            "encoding": {
+                                "x": quantity("middle"),
+                                "y": quantity("under"),
+                                "text": nominal("mask"),
+                                "color": kind_color("ink", "mask_kind"),
+                            },
+                        },
+                    ],
+                },
+                {
+                    "transform": [{"filter": "datum.mask == 'none'"}],
+                    "mark": themed_text(fontSize=10),
+                    "encoding": {
+                        "x": quantity("middle"),
+                        "y": quantity("under"),
+                        "text": nominal("mask"),
+                    },
+                },
+            ],
+        },
+        {
+            "data": csv_source("labels", data["labels"], ["s", "r", "turn"]),
+            "transform": [
+                chosen,
+                *calculate(
+                    top=place,
+                    first="datum.top + 11",
+                    second="datum.top + (datum.row == 'turn' ? 25 : 43)",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": themed_text(align="right", fontSize=12, fontWeight="bold"),
+                    "encoding": {
+                        "x": {"value": -8},
+                        "y": quantity("first"),
+                        "text": nominal("name"),
+                    },
+                },
+                {
+                    "mark": themed_text(align="right", fontSize=11),
+                    "encoding": {
+                        "x": {"value": -8},
+                        "y": quantity("second"),
+                        "text": nominal("verdict"),
+                    },
+                },
+            ],
+        },
+        {
+            "data": csv_source("breaks", data["breaks"], numbers),
+            "transform": [
+                chosen,
+                *calculate(
+                    top=f"{place} - 3", bottom="datum.top + 40", badge="datum.top", sign="'✕'"
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rule", "color": PALETTE["break"]["fill"], "strokeWidth": 3},
+                    "encoding": {
+                        "x": quantity("x"),
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                    },
+                },
+                {
+                    "mark": {
+                        "type": "point",
+                        "shape": "square",
+                        "size": 170,
+                        "filled": True,
+                        "opacity": 1,
+                        "color": PALETTE["break"]["fill"],
+                    },
+                    "encoding": {
+                        "x": quantity("x"),
+                        "y": quantity("badge"),
+                        "tooltip": [nominal("cause", title="splits"), nominal("x", title="at")],
+                    },
+                },
+                {
+                    "mark": {"type": "text", "fontSize": 11, "color": PALETTE["break"]["ink"]},
+                    "encoding": {
+                        "x": quantity("x"),
+                        "y": quantity("badge"),
+                        "text": nominal("sign"),
+                    },
+                },
+            ],
+        },
+    ]
+    # what gives the drawing its size: the same width always, the height of the scenario
+    frame = scenarios[["s", "turns", "datums"]]
+    data["frame"] = frame
+    layers.append(
+        {
+            "data": csv_source("frame", frame, ["s", "turns", "datums"]),
+            "transform": [
+                {"filter": "datum.s == scenario"},
+                *calculate(
+                    top="0",
+                    bottom=f"{top + gap} + datum.turns * {stair} + datum.datums * {row}",
+                    first=f"{top - 10}",
+                    second=f"{top + gap - 12} + datum.turns * {stair}",
+                    turn_words="'what the model saw, then said'",
+                    datum_words="'what trajectory_to_data makes of it; the first token is never"
+                    " a target, so it has no mask entry'",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rect", "fill": "transparent"},
+                    "encoding": {
+                        "x": {"value": -96},
+                        "x2": {"value": step * wide},
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                    },
+                },
+                *(
+                    {
+                        "mark": themed_text(align="left", fontSize=11, fontStyle="italic"),
+                        "encoding": {
+                            "x": {"value": 1},
+                            "y": quantity(line),
+                            "text": nominal(words),
+                        },
+                    }
+                    for line, words in (("first", "turn_words"), ("second", "datum_words"))
+                ),
+            ],
+        }
+    )
+    titles = scenarios["title"].tolist()
+    most = max(turns)
+    height = max(
+        top + gap + stair * turn_count + row * datum_count
+        for turn_count, datum_count in zip(turns, scenarios["datums"].tolist(), strict=True)
+    )
+    finding = tables["steps"].query("s == 0").iloc[-1]
+    return vega_figure(
+        layers,
+        data,
+        description=(
+            f"Staircase of turns, with a menu of {len(titles)} scenarios and a control for the "
+            f"number of turns shown. First scenario, {titles[0]}: {finding['finding']}; "
+            f"{finding['rest']} All scenarios stand in the table below the figure."
+        ),
+        width=step * wide,
+        height=1,
+        pad=(4, 4, 4, 4),
+        autosize={"type": "pad", "resize": True},
+        params=[
+            {
+                "name": "scenario",
+                "value": 0,
+                "bind": {
+                    "input": "select",
+                    "options": list(range(len(titles))),
+                    "labels": titles,
+                    "name": "Scenario",
+                },
+            },
+            {
+                "name": "turns",
+                "value": most,
+                "bind": {
+                    "input": "range",
+                    "min": 1,
+                    "max": most,
+                    "step": 1,
+                    "name": "Turns shown, at most",
+                },
+            },
+        ],
+        encoding={
+            "x": {
+                "type": "quantitative",
+                "scale": {"domain": [0, wide], "nice": False},
+                "axis": None,
+            },
+            "y": {
+                "type": "quantitative",
+                "scale": {"domain": [0, height], "range": [0, height]},
                 "axis": None,
             },
         },
