@@ -1,0 +1,570 @@
+"""Renderers against policies, the view of one cell, and a real model as the pupil.
+
+Invariants:
+1. Every renderer of the installed cookbook meets every policy: a count of datums, or a reason.
+2. A cell says what `diagnose` says of the rollout that its view plays.
+3. Claims are the renderers' own; the verdict beside them follows from datums and turns alone.
+4. A clean rollout raises no warning.
+5. A key goes to the client and nowhere else; whatever fails gives one sentence, in bounded time.
+"""
+
+import asyncio
+import inspect
+import json
+import re
+import threading
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tinker
+from tinker_cookbook import renderers
+from tinker_cookbook.completers import TinkerTokenCompleter
+
+KEY = "tml-not-a-real-key"
+
+
+@pytest.fixture(scope="module")
+def table(nb: ModuleType) -> pd.DataFrame:
+    return nb.matrix_table()
+
+
+@pytest.fixture
+def counts(table: pd.DataFrame) -> Any:
+    """(renderer, policy) -> (datums, turns)."""
+    keyed = table.set_index(["renderer", "policy"])
+
+    def look_up(renderer: str, policy: str) -> tuple[int, int]:
+        row = keyed.loc[(renderer, policy)]
+        return int(row["datums"]), int(row["turns"])
+
+    return look_up
+
+
+@pytest.fixture
+def custom(nb: ModuleType) -> Iterator[str]:
+    """A registered renderer with a hostile name that cannot be built."""
+    name = "<img src=x onerror=alert(1)>/broken"
+
+    def refuse(tokenizer: Any, image_processor: Any) -> Any:
+        raise RuntimeError("needs a <vocabulary> of its own")
+
+    renderers.register_renderer(name, refuse)
+    yield name
+    renderers.unregister_renderer(name)
+
+
+# --- 1: completeness --------------------------------------------------------------------------
+
+
+def test_every_renderer_meets_every_policy(nb: ModuleType, table: pd.DataFrame) -> None:
+    pairs = [(name, policy) for name in nb.renderer_names() for policy in nb.policy_names()]
+    assert list(zip(table["renderer"], table["policy"], strict=True)) == pairs
+    counted = table["datums"].notna()
+    assert (table.loc[~counted, "reason"] != "").all()
+    assert (table.loc[counted, "reason"] == "").all()
+    assert (table.loc[counted, "datums"] >= 1).all()
+    assert (table.loc[counted, "datums"] <= table.loc[counted, "turns"]).all()
+    assert counted.mean() > 0.95  # the offline vocabulary serves nearly all of them
+
+
+def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(
+    nb: ModuleType, custom: str
+) -> None:
+    assert custom in nb.renderer_names()
+    broken = nb.matrix_table([custom, "llama3"], ["plain"])
+    row = broken.iloc[0]
+    assert row["claims"] == "unknown"
+    assert row["verdict"] == "none"
+    assert "needs a <vocabulary> of its own" in row["reason"]
+    assert broken.iloc[1]["datums"] == 1
+    page = nb.unbuilt_view(broken).text + nb.matrix_view(broken).text + nb.matrix_prose(broken).text
+    assert "needs a &lt;vocabulary&gt; of its own" in page
+    assert "<img" not in page
+    figure = nb.matrix_chart(broken).chart().to_dict()
+    assert custom in figure["datasets"]["cells"]
+
+
+def test_rollouts_are_the_same_every_time(nb: ModuleType, table: pd.DataFrame) -> None:
+    names = ["qwen3", "role_colon", "tml_v0"]
+    again = nb.matrix_table(names).set_index(["renderer", "policy"])
+    first = table.set_index(["renderer", "policy"]).loc[again.index]
+    pd.testing.assert_frame_equal(again, first, check_dtype=False)
+
+
+# --- known truths of 0.5.8 --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("renderer", "policy", "expected"),
+    [
+        ("qwen3", "plain", (1, 3)),  # [O1 A1 O2 A2 O3 A3]
+        ("qwen3", "reasoning", (3, 3)),  # the think blocks are gone from O2 and O3
+        ("qwen3", "empty_reasoning", (3, 3)),
+        ("llama3", "plain", (1, 3)),
+        ("llama3", "reasoning", (1, 3)),  # to llama3 reasoning is text like any other
+        ("role_colon", "plain", (1, 3)),
+        ("role_colon", "no_space", (3, 3)),  # A: "It is", O2: " It is"
+        ("qwen3_5", "reasoning", (3, 3)),
+        ("qwen3_5_preserve_thinking", "reasoning", (1, 3)),
+        ("qwen3_5_preserve_thinking", "plain", (3, 3)),
+        ("nemotron3_preserve_thinking", "plain", (3, 3)),  # claims extension
+        ("kimi_k26_preserve_thinking", "reasoning", (1, 3)),  # does not
+        ("gpt_oss_medium_reasoning", "plain", (3, 3)),  # <|return|> becomes <|end|>
+        ("tml_v0", "reasoning", (1, 3)),
+        ("qwen3", "no_end", (1, 2)),  # ends with a parse error in turn 1
+        ("qwen3", "cut", (1, 2)),
+    ],
+)
+def test_known_cells(counts: Any, renderer: str, policy: str, expected: tuple[int, int]) -> None:
+    assert counts(renderer, policy) == expected
+
+
+def test_other_tokens_for_the_same_text_split_everywhere(table: pd.DataFrame) -> None:
+    respelled = table[table["policy"] == "respelled"]
+    assert (respelled["datums"] == respelled["turns"]).all()
+    # where the renderer spoils nothing else, that is the cause that is named
+    kept = table[(table["policy"] == "plain") & (table["datums"] == 1)]["renderer"]
+    causes = respelled[respelled["renderer"].isin(kept)]["cause"]
+    assert len(causes) >= 15
+    assert (causes == "retokenised").all()
+
+
+def test_endings_are_told(table: pd.DataFrame) -> None:
+    endings = table.groupby("policy")["ending"].unique()
+    assert endings["plain"].tolist() == ["completed"]
+    assert endings["no_end"].tolist() == ["parse_error"]
+    assert endings["cut"].tolist() == ["max_tokens"]
+
+
+def test_breaks_are_told_in_words(table: pd.DataFrame) -> None:
+    row = table[(table["renderer"] == "qwen3") & (table["policy"] == "reasoning")].iloc[0]
+    assert (row["turn"], row["cause"], row["breaks"]) == (1, "removed", 2)
+    assert row["before"].endswith("<|im_start|>assistant\n")
+    assert row["held"].startswith("<think>\n")
+    assert row["came"].startswith("It is")
+    row = table[(table["renderer"] == "role_colon") & (table["policy"] == "no_space")].iloc[0]
+    assert row["held"].startswith("It is")
+    assert row["came"].startswith(" It is")
+
+
+# --- 2: a cell and its rollout ----------------------------------------------------------------
+
+
+def test_cells_say_what_diagnose_says_of_their_rollout(nb: ModuleType, table: pd.DataFrame) -> None:
+    for row in table.iloc[::7].to_dict("records"):
+        episode = nb.run_episode(nb.EpisodeSpec(renderer=row["renderer"], policy=row["policy"]))
+        diagnosis = nb.diagnose(episode.rollout)
+        assert row["datums"] == len(diagnosis.built.data)
+        assert row["turns"] == len(episode.rollout.trajectory.transitions)
+        assert row["breaks"] == len(diagnosis.breaks)
+        assert row["ending"] == episode.stop_reason
+        if not diagnosis.breaks:
+            assert pd.isna(row["position"])
+            assert (row["cause"], row["held"], row["came"]) == ("", "", "")
+            continue
+        first = diagnosis.breaks[0]
+        assert (row["turn"], row["position"], row["cause"]) == (
+            first.turn, first.position, first.cause,
+        )  # fmt: skip
+        transitions = episode.rollout.trajectory.transitions
+        held = [*transitions[first.turn - 1].ob.to_ints(), *transitions[first.turn - 1].ac.tokens]
+        new = transitions[first.turn].ob.to_ints()
+        decode = episode.renderer.tokenizer.decode
+        assert held[: first.position] == new[: first.position]
+        assert row["held"] == decode(held[first.position : first.position + 8])
+        assert row["came"] == decode(new[first.position : first.position + 8])
+        assert decode(held[: first.position]).endswith(row["before"])
+
+
+def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> None:
+    episode = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="reasoning"))
+    parts = [part.text for part in nb.episode_view(episode)]
+    page = "".join(parts)
+    assert "What is" in page
+    assert "removed" in page
+    assert "&lt;think&gt;↵" in page
+    assert page.count("seq-figure") == 3  # the runs, and a strip around each of two breaks
+    plain = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
+    page = "".join(part.text for part in nb.episode_view(plain))
+    assert "nothing splits" in page
+    assert page.count("seq-figure") == 2
+
+
+# --- 3: claims and verdicts -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claims", "turns", "datums", "verdict"),
+    [
+        (True, 3, 1, "kept"),
+        (True, 3, 2, "broken"),
+        (False, 3, 1, "better"),
+        (False, 2, 2, "split"),
+        (True, 1, 1, "none"),  # one turn: nothing could split
+        (None, 3, 3, "none"),
+    ],
+)
+def test_a_verdict_follows_from_claim_turns_and_datums(
+    nb: ModuleType, claims: bool | None, turns: int, datums: int, verdict: str
+) -> None:
+    assert nb.claim_verdict(claims, turns, datums) == verdict
+    assert verdict in nb.MATRIX_LOOK
+
+
+def test_claims_are_the_renderers_own(nb: ModuleType, table: pd.DataFrame) -> None:
+    tokenizer = nb.offline_tokenizer()
+    for name, claims in table.drop_duplicates("renderer")[["renderer", "claims"]].to_numpy():
+        renderer, _ = nb.build_renderer(name, tokenizer)
+        assert claims == ("yes" if renderer.has_extension_property else "no")
+
+
+def test_both_directions_of_disagreement_are_told(nb: ModuleType, table: pd.DataFrame) -> None:
+    split = table["datums"] > 1
+    claims = table["claims"] == "yes"
+    assert nb.matrix_finding(table) == (
+        f"{(claims & split).sum()} of {claims.sum()} rollouts split although their renderer "
+        f"claims extension; {(~claims & ~split).sum()} of {(~claims).sum()} stay one datum "
+        "although theirs does not"
+    )
+    prose = nb.matrix_prose(table).text
+    listed = {
+        line.split(":")[0].strip("*- "): set(re.findall(r"<code>([^<]+)</code>", line))
+        for line in prose.replace("<li>", "\n").splitlines()
+        if "</strong>" in line
+    }
+    by_policy = {
+        (verdict, policy): set(
+            table[(table["verdict"] == verdict) & (table["policy"] == policy)]["renderer"]
+        )
+        for verdict in ("broken", "better")
+        for policy in ("plain", "reasoning")
+    }
+    assert list(listed.values()) == [
+        by_policy["broken", "plain"],
+        by_policy["broken", "reasoning"],
+        by_policy["better", "plain"],
+        by_policy["better", "reasoning"],
+    ]
+    assert all(by_policy.values())
+
+
+def test_the_figure_carries_every_cell_with_its_details(
+    nb: ModuleType, table: pd.DataFrame
+) -> None:
+    figure = nb.matrix_chart(table)
+    spec = figure.chart().to_dict()  # Altair checks it against the schema
+    rows = spec["datasets"]["cells"].strip().split("\n")
+    assert len(rows) == len(table) + 1
+    header = rows[0].split(",")
+    assert {"datums", "turns", "verdict", "cause", "position", "held", "came"} <= set(header)
+    for kind in nb.MATRIX_LOOK:
+        assert f"{(table['verdict'] == kind).sum()} cells: " in figure.description
+    tooltip = {entry["field"] for entry in spec["layer"][0]["layer"][0]["encoding"]["tooltip"]}
+    assert {"shown", "claims", "told", "named", "was", "is", "ends"} <= tooltip
+
+
+def test_marks_tell_what_colours_tell(nb: ModuleType) -> None:
+    looks = {kind: look for kind, look in nb.MATRIX_LOOK.items() if kind != "none"}
+    assert len({look["mark"] for look in looks.values()}) == len(looks)
+    assert len({look["fill"] for look in looks.values()}) == len(looks)
+
+
+def test_the_table_holds_every_cell(nb: ModuleType, table: pd.DataFrame) -> None:
+    facts = nb.matrix_facts(table)
+    assert len(facts) == len(table)
+    page = nb.matrix_view(table).text
+    assert page.count("<tr>") == len(table) + 1
+    row = facts[(facts["renderer"] == "qwen3") & (facts["policy"] == "reasoning")].iloc[0]
+    assert row["datums/turns"] == "3/3"
+    assert row["verdict"] == "does not claim it, and splits"
+    assert row["held"].startswith("<think>↵")
+
+
+def test_the_matrix_is_played_once_per_process(
+    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[int] = []
+
+    def count() -> pd.DataFrame:
+        played.append(1)
+        return pd.DataFrame({"renderer": ["a"]})
+
+    monkeypatch.setattr(nb, "matrix_table", count)
+    first = nb.shared_matrix("test 1")
+    first.loc[0, "renderer"] = "spoilt by one reader"
+    threads = [threading.Thread(target=nb.shared_matrix, args=("test 1",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(played) == 1
+    assert nb.shared_matrix("test 1")["renderer"].tolist() == ["a"]
+    nb.shared_matrix("test 2")
+    assert len(played) == 2
+
+
+# --- 4: no false alarms -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns", [3, 5])
+def test_clean_rollouts_raise_no_warning(nb: ModuleType, turns: int) -> None:
+    """Whatever extends is clean: the policies sample through the renderers themselves."""
+    policies = ("plain", "reasoning", "empty_reasoning", "wrong", "whitespace")
+    specs = [
+        nb.EpisodeSpec(renderer=name, policy=policy, turns=turns, max_generation_tokens=96)
+        for name in nb.renderer_names()
+        for policy in policies
+    ]
+    extending = 0
+    for episode in nb.run_episodes(specs):
+        if isinstance(episode, str):
+            continue
+        diagnosis = nb.diagnose(episode.rollout)
+        if len(diagnosis.built.data) == 1:
+            extending += 1
+            assert diagnosis.remarks == (), (episode.spec, diagnosis.remarks)
+    assert extending >= 60
+
+
+# --- 5: a real model --------------------------------------------------------------------------
+
+
+class StandInSampler:
+    """The interface of `tinker.SamplingClient`, answered by a scripted pupil."""
+
+    def __init__(self, nb: ModuleType, renderer: Any) -> None:
+        self.pupil = nb.ScriptedPolicy(renderer, "plain", max_tokens=64)
+        self.calls: list[tinker.SamplingParams] = []
+
+    async def sample_async(
+        self,
+        prompt: tinker.ModelInput,
+        num_samples: int,
+        sampling_params: tinker.SamplingParams,
+        include_prompt_logprobs: bool = False,
+        topk_prompt_logprobs: int = 0,
+        **more: Any,
+    ) -> Any:
+        self.calls.append(sampling_params)
+        assert num_samples == 1
+        said = await self.pupil(prompt, sampling_params.stop, max_tokens=sampling_params.max_tokens)
+        return tinker.SampleResponse(
+            sequences=[
+                tinker.SampledSequence(
+                    stop_reason=said.stop_reason,
+                    sequence_id=f"sequence {len(self.calls)}",
+                    tokens_np=np.array(said.tokens, dtype=np.int32),
+                    logprobs_np=np.array(said.logprobs, dtype=np.float32),
+                )
+            ]
+        )
+
+
+class StandInService:
+    """The part of `tinker.ServiceClient` that is used; the client may come as a future."""
+
+    def __init__(self, sampler: Any, as_future: bool) -> None:
+        self.sampler, self.as_future = sampler, as_future
+        self.models: list[str] = []
+        self.closed = False
+
+    def create_sampling_client(
+        self, model_path: str | None = None, base_model: str | None = None, **more: Any
+    ) -> Any:
+        assert model_path is None
+        assert base_model is not None
+        self.models.append(base_model)
+        if not self.as_future:
+            return self.sampler
+        return SimpleNamespace(result=lambda: self.sampler)
+
+    def close(self, status: str, detail: str | None = None) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def stand_in(nb: ModuleType) -> StandInSampler:
+    return StandInSampler(nb, nb.build_renderer("qwen3", nb.offline_tokenizer())[0])
+
+
+def ask(nb: ModuleType, connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
+    options = {"loader": lambda model: nb.offline_tokenizer(), **more}
+    return nb.sample_pupil(
+        nb.EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
+    )
+
+
+def test_the_stand_in_has_the_real_clients_interface() -> None:
+    pairs: list[tuple[Any, Any]] = [
+        (StandInSampler.sample_async, tinker.SamplingClient.sample_async),
+        (StandInService.create_sampling_client, tinker.ServiceClient.create_sampling_client),
+        (StandInService.close, tinker.ServiceClient.close),
+    ]
+    for ours, real in pairs:
+        theirs = inspect.signature(real).parameters
+        for name, parameter in inspect.signature(ours).parameters.items():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                continue
+            assert name in theirs, (real, name)
+            assert (parameter.default is inspect.Parameter.empty) == (
+                theirs[name].default is inspect.Parameter.empty
+            ), (real, name)
+    assert inspect.iscoroutinefunction(StandInSampler.sample_async)
+    assert "api_key" in inspect.signature(tinker.ServiceClient.__init__).parameters
+
+
+@pytest.mark.parametrize("as_future", [False, True])
+def test_a_model_is_sampled_through_the_cookbooks_completer(
+    nb: ModuleType, stand_in: StandInSampler, as_future: bool
+) -> None:
+    keys: list[str] = []
+    service = StandInService(stand_in, as_future)
+
+    def connect(key: str) -> StandInService:
+        keys.append(key)
+        return service
+
+    episode, problem = ask(nb, connect, f"  {KEY}\n")
+    assert problem == ""
+    assert keys == [KEY]
+    assert service.models == ["Qwen/Qwen3-8B"]
+    assert service.closed
+    assert [call.max_tokens for call in stand_in.calls] == [48, 48, 48]
+    assert stand_in.calls[0].stop == episode.renderer.get_stop_sequences()
+    assert episode.spec.renderer == "qwen3"  # recommended for the model
+    assert episode.rewards == [1.0, 1.0, 1.0]
+    same = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
+    assert [t.ac.tokens for t in episode.rollout.trajectory.transitions] == [
+        t.ac.tokens for t in same.rollout.trajectory.transitions
+    ]
+    assert KEY not in repr(episode)
+    assert issubclass(TinkerTokenCompleter, nb.TokenCompleter)
+
+
+def test_without_a_key_nothing_is_asked(nb: ModuleType) -> None:
+    def connect(key: str) -> Any:
+        raise AssertionError("asked without a key")
+
+    for empty in ("", "  \n"):
+        episode, problem = ask(nb, connect, empty)
+        assert episode is None
+        assert "no key" in problem
+        assert "TINKER_API_KEY" in problem
+
+
+def test_a_model_that_does_not_load_gives_one_sentence(nb: ModuleType) -> None:
+    def offline(model: str) -> Any:
+        raise OSError("We couldn't connect to 'https://huggingface.co'. Check your connection.")
+
+    episode, problem = ask(nb, lambda key: None, loader=offline)
+    assert episode is None
+    assert "Qwen/Qwen3-8B could not be loaded" in problem
+    assert nb.sample_pupil(nb.EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
+
+
+def test_the_key_is_struck_out_of_what_fails(nb: ModuleType) -> None:
+    def refuse(key: str) -> Any:
+        raise RuntimeError(f"401: the key {key} is not valid. Bearer {key}")
+
+    episode, problem = ask(nb, refuse)
+    assert episode is None
+    assert problem.startswith("Tinker could not be sampled: 401")
+    assert KEY not in problem
+
+
+def test_a_silent_service_is_given_up_and_not_asked_later(
+    nb: ModuleType, stand_in: StandInSampler
+) -> None:
+    let_go, done = threading.Event(), threading.Event()
+
+    class Slow(StandInService):
+        def close(self, status: str, detail: str | None = None) -> None:
+            done.set()
+
+    def connect(key: str) -> Slow:
+        let_go.wait(30)
+        return Slow(stand_in, as_future=False)
+
+    episode, problem = ask(nb, connect, patience=0.05)
+    assert episode is None
+    assert "did not answer within 0.05 seconds" in problem
+    let_go.set()
+    assert done.wait(30)
+    assert stand_in.calls == []  # nobody waits, so nothing is sampled and nothing is paid
+
+
+def test_the_editors_variables_panel_does_not_see_the_key(nb: ModuleType) -> None:
+    from marimo._messaging.variables import create_variable_value
+
+    secret = nb.SecretField("Tinker key")
+    secret.field._update(KEY)
+    assert secret.reveal() == KEY
+    assert KEY not in repr(secret)
+    assert KEY not in str(create_variable_value("matrix_key", secret).value)
+    assert KEY not in secret.field.text
+    # what the wrapper is for: a bare password field would be printed there
+    assert KEY in str(create_variable_value("matrix_key", secret.field).value)
+
+
+def test_only_the_live_editor_offers_a_real_model(
+    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for mode, request, live in [
+        ("edit", object(), True),
+        ("edit", None, False),  # an export
+        ("run", object(), False),
+        ("script", None, False),
+    ]:
+        meta = SimpleNamespace(mode=mode, request=request)
+        monkeypatch.setattr(nb.mo, "app_meta", lambda meta=meta: meta)
+        assert nb.is_live_editor() is live
+
+
+# --- the conversation of section 8 ------------------------------------------------------------
+
+
+def test_the_example_conversation_is_telling(nb: ModuleType) -> None:
+    read = nb.parse_conversation(nb.conversation_example())
+    assert read.issues == ()
+    everywhere = nb.conversation_everywhere(read.messages).set_index("renderer")
+    assert everywhere.index.tolist() == nb.renderer_names()
+    assert everywhere.loc["qwen3", "datums/turns"] == "3/3"
+    assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
+    assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
+    assert "cannot be rendered" in everywhere.loc["llama3", "note"]
+    renderer, _ = nb.build_renderer("qwen3", nb.offline_tokenizer())
+    found = nb.conversation_rollout(read.messages, renderer)
+    page = nb.conversation_view(found).text
+    assert "splits at position" in page
+    assert "opens the first datum" in page
+
+
+def test_pasted_markup_stays_text(nb: ModuleType) -> None:
+    hostile = "</textarea><script>alert(1)</script>"
+    text = json.dumps(
+        [
+            {"role": "user", "content": hostile},
+            {"role": "assistant", "content": hostile},
+            {"role": "user", "content": hostile},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": hostile}]},
+        ]
+    )
+    read = nb.parse_conversation(text)
+    for name in ("qwen3", "llama3", "role_colon"):
+        renderer, _ = nb.build_renderer(name, nb.offline_tokenizer())
+        found = nb.conversation_rollout(read.messages, renderer)
+        if found.rollout is not None:
+            assert "<script>" not in nb.conversation_view(found).text
+    page = nb.details_table(nb.conversation_everywhere(read.messages)).text
+    assert "<script>" not in page
+
+
+def test_rollouts_of_the_matrix_run_where_a_loop_runs_already(nb: ModuleType) -> None:
+    async def in_a_notebook() -> pd.DataFrame:
+        return nb.matrix_table(["llama3"], ["plain"])
+
+    assert asyncio.run(in_a_notebook())["datums"].tolist() == [1]
