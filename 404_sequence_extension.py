@@ -816,7 +816,8 @@ def _(group_fields, group_good, group_members):
         )
     if not group_issues:
         group_good["result"] = assemble_group(group_members, _rewards)
-    group_result = group_good.get("result")
+    # An empty preset does not exist, so there always is a last good group.
+    group_result = group_good["result"]
     return group_issues, group_result
 
 
@@ -834,21 +835,19 @@ def _(group_fields, group_issues):
                     for letter in group_fields.elements
                 ]
             ),
-            error_note(group_issues[""]) if "" in group_issues else mo.Html(""),
+            note(group_issues[""], "error") if "" in group_issues else mo.Html(""),
         ]
     )
     return
 
 
 @app.cell(hide_code=True)
-def _(group_issues, group_result):
-    mo.stop(group_result is None)
+def _(group_issues, group_result, group_view):
     mo.vstack(
         [
-            mo.md("*The last group that could be read:*") if group_issues else mo.Html(""),
-            group_chart(group_table(group_result)),
+            mo.md("The last group that could be read:" if group_issues else ""),
+            group_view(group_table(group_result), group_summary(group_result)),
             mo.md(group_text(group_result)),
-            mo.accordion({"The same facts as a table": facts_table(group_summary(group_result))}),
         ]
     )
     return
@@ -856,18 +855,16 @@ def _(group_issues, group_result):
 
 @app.cell
 def _(group_result):
-    mo.stop(group_result is None)
-    # What the training loop calls, once per batch of groups:
+    # What the training loop calls, for all groups of a batch at once:
     group_advantages_P = compute_advantages([group_result.group])
     group_data_D, group_metadata_D = assemble_training_data(
         [group_result.group], group_advantages_P
     )
-    mo.plain_text(
-        "\n".join(
-            f"datum {i}: rollout {group_result.letters[owner['traj_idx']]}, "
-            f"advantage {group_advantages_P[0][owner['traj_idx']]:+.4f}, "
-            f"{datum.model_input.length} targets"
-            for i, (datum, owner) in enumerate(zip(group_data_D, group_metadata_D, strict=True))
+
+    group_owners = [owner["traj_idx"] for owner in group_metadata_D]
+    with_code(
+        mo.plain_text(
+            f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
         )
     )
     return
@@ -904,7 +901,7 @@ def _(group_members):
     and the KL penalty: with a penalty, `incorporate_kl_penalty` changes the advantage of
     {nonzero_targets(_penalised, "advantages")} targets, exactly those.
     """),
-            facts_table(loss_fields(_constant.data)),
+            mo.Html(table_html(loss_fields(_constant.data))),
             mo.accordion(
                 {
                     "The line that removes it, from the installed package": mo.md(
@@ -1171,7 +1168,7 @@ def _(matrix_policy, matrix_renderer):
     _episode = run_episodes(
         [EpisodeSpec(renderer=matrix_renderer.value, policy=matrix_policy.value)]
     )[0]
-    mo.stop(isinstance(_episode, str), error_note(str(_episode)))
+    mo.stop(isinstance(_episode, str), note(str(_episode), "error"))
     mo.vstack(
         [
             mo.md(
@@ -1230,7 +1227,7 @@ def _(matrix_messages, matrix_reader):
     mo.vstack(
         [
             matrix_messages,
-            *[error_note(_sentence) for _sentence in _problems[:5]],
+            *[note(_sentence, "error") for _sentence in _problems[:5]],
             mo.hstack([matrix_reader], justify="start"),
             *([conversation_view(_found)] if _found is not None and _found.rollout else []),
             *(
@@ -1290,7 +1287,7 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
             matrix_model.value,
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
-    mo.stop(_episode is None, error_note(_problem))
+    mo.stop(_episode is None, note(_problem, "error"))
     mo.vstack(episode_view(_episode))
     return
 
@@ -3568,7 +3565,8 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
         try:
             rewards.append(parse_reward(word))
         except FieldError as error:
-            return None, f"Rollout {name}, turn {turn}: the reward {error}"
+            told = str(error).replace("`", '"')
+            return None, f"Rollout {name}, turn {turn}: the reward {told}"
         if abs(rewards[-1]) > MAX_REWARD:
             return None, (
                 f"Rollout {name}, turn {turn}: keep rewards between "
@@ -6731,19 +6729,6 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 @app.function(hide_code=True)
-def error_note(sentence: str) -> mo.Html:
-    """One sentence about a bad input, to stand beside its field; any text, escaped here."""
-    return mo.Html(f'<div class="seq-error" role="alert">{html.escape(sentence)}</div>')
-
-
-@app.function(hide_code=True)
-def facts_table(frame: pd.DataFrame) -> mo.Html:
-    """The rows of a figure as a plain HTML table: readable without Python and without hover."""
-    body = frame.to_html(index=False, border=0, escape=True, na_rep="", justify="left")
-    return mo.Html(f'<div style="overflow-x:auto">{body}</div>')
-
-
-@app.function(hide_code=True)
 def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
     """Input fields side by side where there is room, each with its sentence beneath.
 
@@ -6751,7 +6736,7 @@ def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
         fields: Pairs of a marimo element and the sentence about its value, or None.
     """
     cells = "".join(
-        f"<div>{element}{'' if issue is None else error_note(issue)}</div>"
+        f"<div>{element}{'' if issue is None else note(issue, 'error')}</div>"
         for element, issue in fields
     )
     return mo.Html(
@@ -6808,7 +6793,38 @@ def advantage_colours(value: float, extent: float) -> tuple[str, str]:
 
 
 @app.function(hide_code=True)
-def group_chart(table: pd.DataFrame) -> alt.HConcatChart:
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) between two bounds, at most `most`."""
+    size = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(size * k for k in (1, 2, 5, 10, 20) if (high - low) / (size * k) <= most - 1)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+@app.function(hide_code=True)
+def group_lanes(table: pd.DataFrame) -> list[str]:
+    """Names of the lanes of `group_table`: the rollout, and the datum where it has several."""
+    lanes = table.drop_duplicates("lane")
+    several = Counter(lanes["letter"])
+    return [
+        f"{letter}, datum {datum}" if several[letter] > 1 else str(letter)
+        for letter, datum in zip(lanes["letter"], lanes["datum"], strict=True)
+    ]
+
+
+@app.function(hide_code=True)
+def group_finding(table: pd.DataFrame) -> str:
+    """What the group figure shows, as its title."""
+    advantages = table.drop_duplicates("letter")["member_advantage"]
+    above, below = int((advantages > 5e-7).sum()), int((advantages < -5e-7).sum())
+    if not above and not below:
+        return "Every reward equals the group mean: every advantage is 0, no gradient"
+    return (
+        f"{above} above the group mean, {below} below: the distance stands on every trained token"
+    )
+
+
+@app.function(hide_code=True)
+def group_chart(table: pd.DataFrame) -> Figure:
     """Rewards around the group mean, and every target token with its advantage.
 
     Left, one bar per member from the group mean to its total reward: its length is the
@@ -6817,144 +6833,195 @@ def group_chart(table: pd.DataFrame) -> alt.HConcatChart:
     Args:
         table: From `group_table`.
     """
-    members = table.drop_duplicates("letter").copy()
+    names = group_lanes(table)
+    row, cell, panel, start, grey = 30, 36, 220, 236, PALETTE["axis"]["fill"]
+    height = row * len(names)
+    members = table.drop_duplicates("letter")
     mean = float(members["reward"].mean())
-    lanes = table.drop_duplicates("lane")
-    lanes_of = Counter(lanes["letter"])
-    lane_names = [
-        f"{letter}, datum {datum}" if lanes_of[letter] > 1 else str(letter)
-        for letter, datum in zip(lanes["letter"], lanes["datum"], strict=True)
-    ]
-    names = dict(zip(lanes["lane"], lane_names, strict=True))
     extent = float(members["member_advantage"].abs().max())
-    step, size, grey = 30, 36, "#7A828C"
-    y = alt.Y("name:N", sort=None, title=None, scale=alt.Scale(domain=lane_names, padding=0.12))
-
-    members["name"] = members["lane"].map(names)
-    members["mean"] = mean
-    members["fill"] = [advantage_colours(v, extent)[0] for v in members["member_advantage"]]
-    members["label"] = [signed(v) for v in members["member_advantage"]]
     spread = max(extent, 1e-9)
-    low = min(float(members["reward"].min()), mean - spread) - 0.75 * spread
-    high = max(float(members["reward"].max()), mean + spread) + 0.75 * spread
-    x = alt.X(
-        "reward:Q",
-        title="total reward (bar: from the group mean)",
-        scale=alt.Scale(domain=[low, high], nice=False, zero=False),
-        axis=alt.Axis(grid=False, tickCount=4, orient="bottom"),
+    low = min(float(members["reward"].min()), mean - spread) - 0.6 * spread
+    high = max(float(members["reward"].max()), mean + spread) + 0.6 * spread
+
+    def pixel(reward: float) -> float:
+        return round(panel * (reward - low) / (high - low), 2)
+
+    bars = pd.DataFrame(
+        {
+            "y": (members["lane"] + 0.5) * row,
+            "mean": pixel(mean),
+            "reward": [pixel(reward) for reward in members["reward"]],
+            "fill": [advantage_colours(value, extent)[0] for value in members["member_advantage"]],
+            "label": [signed(value) for value in members["member_advantage"]],
+        }
     )
-    base = alt.Chart(
-        csv_data(members[["name", "reward", "mean", "fill", "label"]], ["reward", "mean"])
-    )
-    fill = alt.Fill("fill:N", scale=None)
-    bars = base.mark_bar(height=12).encode(x=x, x2="mean:Q", y=y, fill=fill)
-    dots = base.mark_point(size=70, opacity=1, stroke=grey, strokeWidth=1.5).encode(
-        x=x, y=y, fill=fill
-    )
-    outside = members["reward"] >= mean
-    sides: list[tuple[Any, Literal["left", "right"], int]] = [
-        (outside, "left", 9),
-        (~outside, "right", -9),
-    ]
-    marks = [
-        alt.Chart(csv_data(members.loc[side, ["name", "reward", "label"]], ["reward"]))
-        .mark_text(**THEMED_TEXT, align=align, dx=dx, fontSize=12)
-        .encode(x=x, y=y, text="label:N")
-        for side, align, dx in sides
-    ]
-    frame = pd.DataFrame({"reward": [mean], "label": [f"group mean {mean:.3g}"]})
-    centre = alt.Chart(csv_data(frame, ["reward"]))
-    rule = centre.mark_rule(color=grey, strokeDash=[4, 3]).encode(x=x)
-    head = centre.mark_text(**THEMED_TEXT, baseline="bottom", dy=-4, fontSize=12).encode(
-        x=x, y=alt.value(0), text="label:N"
-    )
-    left = alt.layer(rule, bars, dots, head, *marks).properties(width=230, height=alt.Step(step))
+    bars["up"] = (bars["reward"] >= bars["mean"]).astype(int)
 
     cells = table.dropna(subset=["position"]).astype(
         {"position": int, "target": int, "turn": int, "mask": int}
     )
-    cells["name"] = cells["lane"].map(names)
-    trained = cells["mask"] > 0
-    masked = ~trained & (cells["part"] == "A")
+    last = max([9, *cells["position"].tolist()])
+    width = start + cell * last
+    masked = (cells["mask"] == 0) & (cells["part"] == "A")
     pale = (PALETTE["masked"]["fill"], PALETTE["masked"]["ink"])
     colours = [
         pale if hidden else advantage_colours(value, extent)
         for value, hidden in zip(cells["advantage"], masked, strict=True)
     ]
-    cells["fill"] = [fill for fill, _ in colours]
-    cells["ink"] = [ink for _, ink in colours]
-    cells["label"] = [
-        signed(value) if mask else ("A 0" if part == "A" else "O")
-        for value, mask, part in zip(cells["advantage"], trained, cells["part"], strict=True)
-    ]
-    last = int(cells["position"].max()) if len(cells) else 1
-    scale = alt.Scale(domain=[0.5, last + 0.5], nice=False, zero=False)
-    axis = alt.Axis(
-        values=list(range(1, last + 1)), format="d", ticks=False, domain=False, grid=False
+    cells = cells.assign(
+        fill=[fill for fill, _ in colours],
+        ink=[ink for _, ink in colours],
+        label=[
+            signed(value) if mask else ("A 0" if part == "A" else "O")
+            for value, mask, part in zip(
+                cells["advantage"], cells["mask"], cells["part"], strict=True
+            )
+        ],
+    )[["lane", "position", "target", "turn", "part", "mask", "advantage", "fill", "ink", "label"]]
+    empty = table[table["position"].isna()]
+    ticks = round_ticks(low, high)
+    words = pd.DataFrame(
+        [
+            *[
+                (start + 4, (lane + 0.5) * row, "no datum to train; its reward is in the mean")
+                for lane in empty["lane"].tolist()
+            ],
+            (max(0.0, pixel(mean) - 40), -10, f"group mean {mean:.3g}"),
+            (0, height + 32, "total reward"),
+            (start, height + 32, "target token, by its position in the datum's sequence"),
+            *[(pixel(tick) - 4, height + 14, f"{tick:g}") for tick in ticks],
+            *[(start + cell * (at - 0.5) - 4, height + 14, str(at)) for at in range(1, last + 1)],
+        ],
+        columns=["x", "y", "words"],
     )
-    title = "target token, by its position in the datum's sequence"
-    right_y = alt.Y(
-        "name:N", sort=None, title=None, axis=None, scale=alt.Scale(domain=lane_names, padding=0.12)
-    )
-    columns = [
-        "name", "position", "target", "turn", "part", "mask", "advantage", "fill", "ink", "label",
-    ]  # fmt: skip
-    strips = alt.Chart(
-        csv_data(cells[columns], ["position", "turn", "mask", "advantage"])
-    ).transform_calculate(start="datum.position - 0.46", end="datum.position + 0.46")
+    across: dict[str, Any] = {
+        "scale": {"domain": [0, width], "range": [0, width], "nice": False},
+        "axis": None,
+    }
+    down: dict[str, Any] = {
+        "scale": {"domain": [0, height], "range": [0, height], "nice": False},
+        "axis": None,
+    }
+    fill = nominal("fill", scale=None)
     tooltip = [
-        alt.Tooltip("name:N", title="rollout"),
-        alt.Tooltip("target:N", title="target token"),
-        alt.Tooltip("turn:Q", title="turn"),
-        alt.Tooltip("part:N", title="part"),
-        alt.Tooltip("mask:Q", title="mask"),
-        alt.Tooltip("advantage:Q", title="advantage", format="+.4f"),
+        nominal("target", title="target token"),
+        nominal("turn", title="turn"),
+        nominal("part", title="part"),
+        nominal("mask", title="mask"),
+        nominal("advantage", title="advantage"),
     ]
-    boxes = strips.mark_rect(cornerRadius=3, strokeWidth=1.5).encode(
-        x=alt.X("start:Q", title=title, scale=scale, axis=axis),
-        x2="end:Q",
-        y=right_y,
-        fill=alt.Fill("fill:N", scale=None),
-        stroke=alt.condition("datum.mask == 1", alt.value(grey), alt.value("transparent")),
-        tooltip=tooltip,
-    )
-    words = strips.mark_text(fontSize=11).encode(
-        x=alt.X("position:Q", title=title, scale=scale, axis=axis),
-        y=right_y,
-        text="label:N",
-        color=alt.Color("ink:N", scale=None),
-        tooltip=tooltip,
-    )
-    empty = lanes[lanes["position"].isna()].copy()
-    empty["name"] = empty["lane"].map(names)
-    empty["label"] = "no datum: nothing to train, but its reward is in the mean"
-    notes = (
-        alt.Chart(csv_data(empty[["name", "label"]], []))
-        .mark_text(**THEMED_TEXT, align="left", fontSize=12)
-        .encode(x=alt.value(4), y=right_y, text="label:N")
-    )
-    right = alt.layer(boxes, words, notes).properties(
-        width=max(size * last, 340), height=alt.Step(step)
-    )
-    above = int((members["member_advantage"] > 5e-7).sum())
-    below = int((members["member_advantage"] < -5e-7).sum())
-    finding = (
-        f"{above} above the mean, {below} below: what the tokens get is the distance"
-        if above or below
-        else "Every reward equals the mean: every advantage is 0, no gradient"
-    )
-    description = f"Group of {len(members)} rollouts, mean reward {mean:.3g}. " + " ".join(
+    middle: dict[str, Any] = {"y": quantity("y", **down)}
+
+    def beside(up: int, align: str, dx: int) -> dict[str, Any]:
+        return {
+            "transform": [{"filter": f"datum.up == {up}"}],
+            "mark": themed_text(align=align, dx=dx, fontSize=12),
+            "encoding": {"x": quantity("reward", **across), **middle, "text": nominal("label")},
+        }
+
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": [{"x": pixel(mean), "a": 0, "b": height}]},
+            "mark": {"type": "rule", "color": grey, "strokeDash": [4, 3]},
+            "encoding": {
+                "x": quantity("x", **across),
+                "y": quantity("a", **down),
+                "y2": {"field": "b"},
+            },
+        },
+        {
+            "data": csv_source("bars", bars, ["y", "mean", "reward", "up"]),
+            "layer": [
+                {
+                    "mark": {"type": "rule", "strokeWidth": 12},
+                    "encoding": {
+                        "x": quantity("mean", **across),
+                        "x2": {"field": "reward"},
+                        **middle,
+                        "stroke": nominal("fill", scale=None),
+                    },
+                },
+                {
+                    "mark": {"type": "point", "size": 70, "stroke": grey, "opacity": 1},
+                    "encoding": {"x": quantity("reward", **across), **middle, "fill": fill},
+                },
+                beside(1, "left", 9),
+                beside(0, "right", -9),
+            ],
+        },
+        {
+            "data": csv_source("cells", cells, ["lane", "position", "mask"]),
+            "transform": calculate(
+                y=f"(datum.lane + 0.5) * {row}",
+                x=f"{start} + (datum.position - 0.5) * {cell}",
+                left=f"datum.x - {cell / 2 - 1.5}",
+                right=f"datum.x + {cell / 2 - 1.5}",
+                top=f"datum.y - {row / 2 - 2}",
+                bottom=f"datum.y + {row / 2 - 2}",
+            ),
+            "layer": [
+                {
+                    "mark": {"type": "rect", "cornerRadius": 3, "strokeWidth": 1.5},
+                    "encoding": {
+                        "x": quantity("left", **across),
+                        "x2": {"field": "right"},
+                        "y": quantity("top", **down),
+                        "y2": {"field": "bottom"},
+                        "fill": fill,
+                        "stroke": {
+                            "condition": {"test": "datum.mask == 1", "value": grey},
+                            "value": "transparent",
+                        },
+                        "tooltip": tooltip,
+                    },
+                },
+                {
+                    "mark": {"type": "text", "fontSize": 11},
+                    "encoding": {
+                        "x": quantity("x", **across),
+                        **middle,
+                        "text": nominal("label"),
+                        "color": nominal("ink", scale=None),
+                        "tooltip": tooltip,
+                    },
+                },
+            ],
+        },
+        {
+            "data": csv_source("words", words, ["x", "y"]),
+            "mark": themed_text(align="left", fontSize=12, clip=False),
+            "encoding": {"x": quantity("x", **across), **middle, "text": nominal("words")},
+        },
+    ]
+    told = " ".join(
         f"{letter}: reward {reward:g}, advantage {signed(advantage)}."
         for letter, reward, advantage in zip(
             members["letter"], members["reward"], members["member_advantage"], strict=True
         )
     )
-    chart = alt.hconcat(left, right, spacing=16).resolve_scale(y="independent", x="independent")
-    return chart.properties(
-        background="transparent",
-        title=alt.TitleParams(finding, anchor="start", fontSize=13),
-        description=description,
-    ).configure_view(stroke=None)
+    return vega_figure(
+        layers,
+        {"bars": bars, "cells": cells, "words": words},
+        description=f"Group of {len(members)} rollouts, mean reward {mean:.3g}. {told}",
+        width=width,
+        height=height,
+        pad=(20, 8, 42, 4),
+    )
+
+
+@app.function(hide_code=True)
+def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
+    """The group figure in a box that scrolls, and the same facts as a table.
+
+    Args:
+        table: From `group_table`.
+        summary: From `group_summary`.
+    """
+    chart = group_chart(table)
+    top = chart.spec["padding"]["top"]
+    lanes = [(top + 30 * lane + 15, name) for lane, name in enumerate(group_lanes(table))]
+    figure = figure_box(chart, group_finding(table), lanes=lanes, lane_width="5.6rem")
+    return mo.Html(figure.text + details_table(summary).text)
 
 
 @app.function(hide_code=True)

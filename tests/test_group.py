@@ -9,7 +9,11 @@ Invariants:
 """
 
 import asyncio
+import csv
+import html
+import io
 import math
+from collections import Counter
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -162,7 +166,7 @@ def test_float_noise_of_equal_rewards_is_shown_as_such(nb: ModuleType, members: 
     assert 0 < abs(result.advantages[0]) < 1e-6
     assert not result.kept
     assert nb.signed(result.advantages[0]) == "≈0"
-    assert "no gradient" in nb.group_chart(nb.group_table(result)).to_dict()["title"]["text"]
+    assert "no gradient" in nb.group_finding(nb.group_table(result))
 
 
 def test_a_single_member_is_its_own_mean(nb: ModuleType, members: Any) -> None:
@@ -225,7 +229,7 @@ def test_bad_rewards_get_one_sentence(
     assert rewards is None
     assert issue is not None
     assert all(part in issue for part in parts), issue
-    assert "<script>" not in nb.error_note(issue).text
+    assert "<script>" not in nb.note(issue, "error").text
 
 
 @quick
@@ -283,17 +287,54 @@ def test_signed_is_short(nb: ModuleType, value: float, text: str) -> None:
 )
 def test_chart_describes_itself(nb: ModuleType, members: Any, name: str) -> None:
     result = preset(nb, members, name)
-    spec = nb.group_chart(nb.group_table(result)).to_dict()
-    assert f"Group of {len(result.letters)} rollouts" in spec["description"]
+    table = nb.group_table(result)
+    figure = nb.group_chart(table)
+    figure.chart()  # Altair checks the spec against the schema
+    assert f"Group of {len(result.letters)} rollouts" in figure.description
     for letter, reward in zip(result.letters, result.rewards, strict=True):
-        assert f"{letter}: reward {reward:g}" in spec["description"]
-    assert spec["title"]["text"]
+        assert f"{letter}: reward {reward:g}" in figure.description
+    assert len(nb.group_lanes(table)) == len(set(nb.group_lanes(table)))
+    shown = nb.group_view(table, nb.group_summary(result)).text
+    assert "The same facts as a table" in shown
+    assert html.escape(nb.group_finding(table)) in shown
+
+
+def test_cells_say_what_the_datums_hold(nb: ModuleType, members: Any) -> None:
+    result = preset(nb, members, "Six rollouts, mixed rewards")
+    spec = nb.group_chart(nb.group_table(result)).to_dict()
+    rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
+    assert len(rows) == sum(datum.model_input.length for datum in result.data)
+    assert Counter(row["label"] for row in rows if row["mask"] == "1") == {
+        "+0.58": 7 + 4 + 4, "\u22120.42": 8, "+0.08": 3,
+    }  # fmt: skip
+    assert {row["label"] for row in rows if row["mask"] == "0"} == {"O", "A 0"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (-1.5, 2.5, [-1, 0, 1, 2]),
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-3e6, 5e6, [-2e6, 0, 2e6, 4e6]),
+    ],
+)
+def test_ticks_are_round(nb: ModuleType, low: float, high: float, ticks: list[float]) -> None:
+    assert nb.round_ticks(low, high) == pytest.approx(ticks)
+
+
+@quick
+@given(low=st.floats(-1e6, 1e6), size=st.floats(1e-8, 1e6))
+def test_ticks_stay_inside_and_few(nb: ModuleType, low: float, size: float) -> None:
+    high = low + size
+    ticks = nb.round_ticks(low, high)
+    assert 2 <= len(ticks) <= 6
+    assert all(low - size / 100 <= tick <= high + size / 100 for tick in ticks)
 
 
 def test_chart_of_a_group_without_any_datum(nb: ModuleType, members: Any) -> None:
     result = nb.assemble_group(members, {"E": [1.0]})
     assert result.data == ()
-    assert nb.group_chart(nb.group_table(result)).to_dict()["hconcat"]
+    nb.group_chart(nb.group_table(result)).chart()
     assert nb.group_summary(result)["datums"].tolist() == [0]
 
 

@@ -15,7 +15,8 @@ def test_rewards_are_edited(run_page: Reader) -> None:
     told = text_of(run_page, 6)
     # 0.417 was 2.5 over six rollouts; three more make 5.5
     assert f"mean reward of {5.5 / 6:.3g}" in told
-    assert f"rollout A, advantage {4 - 5.5 / 6:+.4f}" in told
+    assert f"tensor([ {4 - 5.5 / 6:.4f}" in told
+    assert "[0, 1, 2, 2, 3, 3, 3, 5]" in told
 
     # A bad reward gets its sentence, keeps what was typed, and the last good figure stays.
     run_page.type(b, "0.5 <b>x</b>")
