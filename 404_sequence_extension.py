@@ -200,8 +200,8 @@ with app.setup(hide_code=True):
     # 48 MB with 6.6 million numbers. Memory per byte is worst for commas and brackets.
     MAX_FILE_BYTES = 64 * 2**20
     MAX_FILE_VALUES = 10_000_000
-    MAX_FILE_CONTAINERS = 2_000_000
-    MAX_FILE_QUOTES = 8_000_000
+    MAX_FILE_CONTAINERS = 500_000
+    MAX_FILE_QUOTES = 4_000_000
     MAX_FILE_ISSUES = 1_000
     # Of one trajectory; tokens count the history again in every turn, as the work does.
     MAX_ROLLOUT_TURNS = 2_000

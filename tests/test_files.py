@@ -511,8 +511,8 @@ def test_bounds_are_counted_before_the_work(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(nb.json, "loads", parse)
     assert "at most 64 MB" in message(b" " * (nb.MAX_FILE_BYTES + 1))
     assert "10,000,000" in message(b"[" + b"0," * (nb.MAX_FILE_VALUES + 1))
-    assert "2,000,000" in message(b"[]," * (nb.MAX_FILE_CONTAINERS + 1))
-    assert "8,000,000" in message(b'"",' * (nb.MAX_FILE_QUOTES // 2 + 1))
+    assert "500,000" in message(b"[]," * (nb.MAX_FILE_CONTAINERS + 1))
+    assert "4,000,000" in message(b'"",' * (nb.MAX_FILE_QUOTES // 2 + 1))
 
 
 @pytest.mark.parametrize(
