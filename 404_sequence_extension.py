@@ -56,7 +56,7 @@ with app.setup(hide_code=True):
     import zlib
     from array import array
     from collections import Counter
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
     from dataclasses import dataclass, field, fields, replace
     from functools import lru_cache
@@ -178,6 +178,45 @@ with app.setup(hide_code=True):
     # Rollouts with more tokens than this are drawn as runs, with a window of single tokens.
     STRIP_LIMIT = 600
     STRIP_WINDOW = 64
+    # Section 4 and 5: lanes of the break figure; how the curves of the price differ.
+    BREAK_LANES = [
+        (6, "turn"),
+        (24, "position"),
+        (53, "held so far"),
+        (103, "the new|observation"),
+        (132, "position"),
+    ]
+    BREAK_HEIGHT = 140
+    COST_COLORS = {
+        "extends": "#0083C4",
+        "splits every turn": "#C75A00",
+        "this rollout": "#7A828C",
+    }
+    COST_DASHES = {
+        "extends": [1, 0],
+        "splits every turn": [8, 3],
+        "this rollout": [3, 3],
+    }
+    COST_SHAPES = {
+        "extends": "circle",
+        "splits every turn": "triangle-up",
+        "this rollout": "diamond",
+    }
+    VERDICT_STYLE = """
+    .seq-verdicts{list-style:none;margin:.5em 0;padding:0;display:grid;gap:.5em}
+    .seq-verdict{border:1px solid var(--border);border-left:5px solid var(--seq-axis);
+      border-radius:.35em;padding:.4em .8em;overflow-wrap:anywhere}
+    .seq-verdict>p{margin:0;display:flex;flex-wrap:wrap;gap:.25em .7em;align-items:baseline}
+    .seq-verdict>ul{margin:.2em 0 0;padding:0;list-style:none;font-size:.92em}
+    .seq-verdict>ul>li{margin:.15em 0}
+    .seq-verdict-sign{padding:.02em .55em;border-radius:.3em;background:var(--seq-zero);
+      color:var(--seq-zero-ink);font-size:.88em;font-weight:600}
+    .seq-verdict-splits{border-left-color:var(--seq-break)}
+    .seq-verdict-splits .seq-verdict-sign{background:var(--seq-break);
+      color:var(--seq-break-ink)}
+    .seq-verdict-look{border-left-color:var(--seq-look)}
+    .seq-verdict-look .seq-verdict-sign{background:var(--seq-look);color:var(--seq-look-ink)}
+    """
     MAX_TOKEN_ID = 2**31 - 1
     # The module that was started, for the command line, whose standard error is for its own
     # sentence: marimo 0.25 would warn there that `tool.marimo.opengraph` is no configuration.
@@ -739,7 +778,66 @@ def _(diagnosis, strip_table):
 def _():
     mo.md(r"""
     ## 4. Why did it split?
+
+    **In short: a turn splits when its observation does not start with every token held so far;
+    the first difference shows where, and the cheapest edit behind it shows why.**
+
+    Held is the running sequence: all observation and action tokens of the datum so far. The
+    cause is the first rule that applies; nothing is guessed beyond the rules.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    _lineage = lineage_sentence(diagnosis) if diagnosis else None
+    mo.vstack(
+        [verdict_list(verdicts(diagnosis)), *([note(_lineage)] if _lineage else [])]
+    ) if diagnosis else note("The verdicts come back once every field of section 2 can be read.")
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    # The first break is the figure; the others unfold below it, in the static page too.
+    _drawn = [
+        break_figure(break_table(diagnosis, _found), break_title(diagnosis, _found)).text
+        for _found in (diagnosis.breaks[:8] if diagnosis else ())
+    ]
+    _names = [break_headline(_found) for _found in (diagnosis.breaks if diagnosis else ())]
+    _others = [
+        f'<details class="seq-facts"><summary>{html.escape(_name)}</summary>{_figure}</details>'
+        for _name, _figure in zip(_names[1:], _drawn[1:], strict=False)
+    ]
+    _left = len(_names) - len(_drawn)
+    if _left:
+        _others.append(note(f"{count_of(_left, 'more break')} not drawn.").text)
+    mo.Html("".join([*_drawn[:1], *_others])) if _drawn else (
+        note("No turn splits: every observation starts with all that was held.")
+        if diagnosis
+        else None
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    _policies = policy_table(diagnosis) if diagnosis else pd.DataFrame()
+    mo.vstack(
+        [
+            mo.md(
+                """
+    ### What would other trainers do with it?
+
+    *Split* is the cookbook's way: the numbers are those of the real datums. *Overwrite and mask*
+    keeps one sequence, overwrites it at a break with the new observation, and goes on training
+    only the action tokens before the break. *Drop* does not use a rollout that breaks. Lost are
+    action tokens without gradient; the last two rows are counted from the real result.
+    """
+            ),
+            table_box(_policies, "This rollout under three policies"),
+        ]
+    ) if len(_policies) else None
     return
 
 
@@ -747,7 +845,41 @@ def _():
 def _():
     mo.md(r"""
     ## 5. What it costs
+
+    **In short: turns that extend cost tokens in proportion to their number; turns that split pay
+    for the whole history again.**
+
+    No sampled token is trained twice after a split, but the shared prefix goes through the model
+    once more, as context with mask 0.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    _prices = price_table(diagnosis) if diagnosis else pd.DataFrame()
+    if diagnosis is None:
+        _shown = [note("The price comes back once every field of section 2 can be read.")]
+    elif _prices.empty:
+        _shown = [note(diagnosis.built.error_message or "No datum, no price.", "error")]
+    else:
+        _shown = [note(price_sentence(diagnosis)), table_box(_prices, "What this rollout costs")]
+    mo.vstack(_shown)
+    return
+
+
+@app.cell(hide_code=True)
+def _(diagnosis):
+    _growth = growth_table(diagnosis.spans) if diagnosis else pd.DataFrame()
+    _laws = growth_law(_growth) if len(_growth) else _growth
+    mo.vstack(
+        [
+            figure_box(
+                cost_chart(_growth, _laws), growth_finding(_laws), growth_note(diagnosis.spans)
+            ),
+            details_table(cost_facts(_growth)),
+        ]
+    ) if len(_laws) else None
     return
 
 
@@ -5000,21 +5132,31 @@ def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
 
 
 @app.function(hide_code=True)
+def token_position(model_input: tinker.ModelInput, position: int) -> int:
+    """Tokens before element `position` of an observation; an image counts its tokens."""
+    elements = tokens = 0
+    for chunk in model_input.chunks:
+        if isinstance(chunk, tinker.EncodedTextChunk):
+            taken = min(len(chunk.tokens), position - elements)
+            elements, tokens = elements + taken, tokens + taken
+        elif elements < position:
+            elements, tokens = elements + 1, tokens + element_length(chunk)
+    return tokens + max(0, position - elements)
+
+
+@app.function(hide_code=True)
 def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
-    """Where a later turn left a datum: (datum, position, label) for the strips.
+    """Where a later turn left a datum: (datum, position, label) for strips and staircase.
 
     A break counts elements of the sequence held; the strip counts positions, in which an image
     takes as many as it has tokens.
     """
     marks = []
-    transitions = diagnosis.rollout.trajectory.transitions
     for found in diagnosis.breaks:
-        held = transitions[found.turn - 1]
-        elements = [*model_input_to_elements(held.ob), *held.ac.tokens][: found.position]
-        position = sum(1 if isinstance(item, int) else item.length for item in elements)
+        before = diagnosis.rollout.trajectory.transitions[found.turn - 1]
+        position = token_position(before.ob, found.position)
         datum = diagnosis.spans[found.turn - 1].datum
-        cause = found.cause.replace("_", " ")
-        marks.append((datum, position, f"turn {found.turn} splits here: {cause}"))
+        marks.append((datum, position, f"turn {found.turn} splits here: {cause_name(found.cause)}"))
     return marks
 
 
@@ -5166,6 +5308,633 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
             }
         )
     return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def cause_name(cause: str) -> str:
+    """A cause as it is read: `end_token` is "end token"."""
+    return cause.replace("_", " ")
+
+
+@app.function(hide_code=True)
+def cause_sentence(found: Break) -> str:
+    """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
+    gone, came = count_of(found.removed, "token"), count_of(found.inserted, "token")
+    turn, part = found.origin.turn, found.origin.part
+    missing = count_of(found.held - found.position, "token")
+    sentences = {
+        "shortened": f"The observation ends {missing} before the sequence held does: it was "
+        "rolled back, tried again, or left empty.",
+        "image_changed": "An image stands here on one side, and the other side has something "
+        "else: to the prefix check the same picture encoded anew is another image.",
+        "end_token": f"Only the last token held, the end of turn {turn}'s {part}, is written "
+        "differently.",
+        "retokenised": "The text reads the same, but it is cut into other tokens.",
+        "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone and nothing was put in "
+        "their place: stripped reasoning, a window that slid, or trimmed white space.",
+        "inserted": f"{came} {'was' if found.inserted == 1 else 'were'} put in and nothing was "
+        "taken away: a default system prompt, a tool list or a clock line.",
+        "new_context": f"Of {count_of(found.held, 'token')} held only "
+        f"{found.position + found.kept} come back, fewer than half: this is another context.",
+        "reordered": f"The same {count_of(found.removed, 'token')} stand in another order, as "
+        "when tool arguments or header fields are written back.",
+        "replaced": f"{gone} gave way to {found.inserted} "
+        f"{'other' if found.inserted == 1 else 'others'}: a clock, or an edited message.",
+    }
+    sentence = sentences[found.cause]
+    if found.bounded is None:
+        return sentence
+    if found.cause == "replaced":
+        return f"No other cause could be proven. {found.bounded}"
+    return f"{sentence} {found.bounded}"
+
+
+@app.function(hide_code=True)
+def remedy(cause: str) -> str:
+    """The usual remedy for a cause, in one or two plain sentences."""
+    return {
+        "shortened": "Make a retry a rollout of its own, or append the failure and the new "
+        "request. If an answer did not parse, return the history with the error or end the "
+        "episode.",
+        "image_changed": "Encode each image once and put the same chunk into every observation.",
+        "end_token": "Keep the end token that was sampled in the history, in place of the one "
+        "the template writes.",
+        "retokenised": "Put the sampled tokens themselves into the next observation; do not "
+        "turn the answer into text and tokenize it again.",
+        "removed": "Keep reasoning in the history with a renderer that preserves it, or accept "
+        "one datum per turn. Slide a window rarely, and by much.",
+        "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
+        "first observation already.",
+        "new_context": "Give each agent a rollout of its own. After a compaction one split is "
+        "the right price: compact rarely.",
+        "reordered": "Keep the sampled call as tokens; reading it and writing it back changes "
+        "its order.",
+        "replaced": "Freeze the clock (or counter, or random id) for the episode, or append the "
+        "new value as a later message.",
+    }[cause]
+
+
+@app.function(hide_code=True)
+def remark_remedy(code: str) -> str:
+    """What to do about a warning, in one plain sentence."""
+    return {
+        "logprobs_missing": "Ask the sampler for logprobs and keep them with the tokens.",
+        "logprob_count": "Record tokens and logprobs from the same sampler answer, uncut.",
+        "logprob_not_finite": "Drop the rollout or sample it again: one such number makes the "
+        "loss not a number.",
+        "zero_logprob_end": "Do not append an end token to an answer that was cut off; it was "
+        "never sampled, yet it is trained on.",
+        "empty_observation": "Return at least one token after every answer, or end the episode.",
+        "header_changed": "Render every prompt with the same generation header.",
+        "separator_changed": "Write what follows an answer the same way after every turn.",
+    }[code]
+
+
+@app.function(hide_code=True)
+def break_headline(found: Break) -> str:
+    """The finding of a break in a few words, for titles."""
+    turn, part = found.origin.turn, found.origin.part
+    gone, came = count_of(found.removed, "token"), count_of(found.inserted, "token")
+    words = {
+        "shortened": f"it ends {count_of(found.held - found.position, 'token')} early",
+        "image_changed": "an image is not the same",
+        "end_token": f"the end of turn {turn}'s {part} is written differently",
+        "retokenised": "the same text in other tokens",
+        "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone",
+        "inserted": f"{came} came in",
+        "new_context": "another context",
+        "reordered": "the same tokens in another order",
+        "replaced": f"{gone} gave way to {found.inserted} "
+        + ("other" if found.inserted == 1 else "others")
+        if found.bounded is None
+        else "cause not proven within the bound",
+    }
+    return f"Turn {found.turn} splits: {words[found.cause]}"
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one turn, in words.
+
+    Attributes:
+        turn, datum: The turn, and the datum it ends up in.
+        kind: "starts" (nothing was held), "extends", "splits", or "look": it extends or
+            starts, but a warning fired.
+        label: The verdict as it is read, such as "extends, but look".
+        headline: The finding in a few words.
+        sentences: The details, plain text, in reading order.
+        found: The break of a turn that splits.
+        remarks: The turn's warnings.
+    """
+
+    turn: int
+    datum: int
+    kind: Literal["starts", "extends", "splits", "look"]
+    label: str
+    headline: str
+    sentences: tuple[str, ...]
+    found: Break | None = None
+    remarks: tuple[Remark, ...] = ()
+
+
+@app.function(hide_code=True)
+def break_sentences(found: Break, vocab: Mapping[int, str]) -> tuple[str, ...]:
+    """Where, what was lost, why, and what to do: the sentences of a turn that splits."""
+    got = "the observation ends" if found.got is None else f"got {token_label(found.got, vocab)}"
+    sentences = [
+        f"At position {found.position} of {found.held}: expected "
+        f"{token_label(found.expected, vocab)} (turn {found.origin.turn}'s {found.origin.part}, "
+        f"index {found.origin.index}), {got}.",
+        f"Cause: {cause_name(found.cause)}. {cause_sentence(found)}",
+        f"Remedy: {remedy(found.cause)}",
+    ]
+    if found.resumes_datum is not None:
+        sentences.append(
+            f"This observation does go on from datum {found.resumes_datum}, closed earlier; "
+            "trajectory_to_data only compares with the latest sequence."
+        )
+    return tuple(sentences)
+
+
+@app.function(hide_code=True)
+def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
+    """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses."""
+    broken = {found.turn: found for found in diagnosis.breaks}
+    listed: list[Verdict] = []
+    for span in diagnosis.spans:
+        found = broken.get(span.turn)
+        remarks = tuple(item for item in diagnosis.remarks if item.turn == span.turn)
+        noted = tuple(f"{item.message} {remark_remedy(item.code)}" for item in remarks)
+        if found is not None:
+            sentences = break_sentences(found, diagnosis.rollout.vocab) + noted
+            headline = break_headline(found)
+            listed.append(
+                Verdict(
+                    span.turn, span.datum, "splits", "splits", headline, sentences, found, remarks
+                )
+            )
+            continue
+        verb = "extends" if span.held else "starts"
+        label = f"{verb}, but look" if remarks else verb
+        kind: Literal["starts", "extends", "look"] = "look"
+        if not remarks:
+            kind = "extends" if span.held else "starts"
+        added = span.observation - span.held
+        sentence = (
+            f"The observation starts with all {count_of(span.held, 'token')} held and adds "
+            f"{added}; {count_of(span.action, 'action token')} follow."
+            if span.held
+            else f"Nothing was held before; {count_of(span.observation, 'observation token')} and "
+            f"{count_of(span.action, 'action token')} open datum {span.datum}."
+        )
+        headline = f"Turn {span.turn} {label}"
+        listed.append(
+            Verdict(span.turn, span.datum, kind, label, headline, (sentence, *noted), None, remarks)
+        )
+    return listed
+
+
+@app.function(hide_code=True)
+def lineage_count(diagnosis: Diagnosis) -> int:
+    """Datums there would be if a turn could go on from any earlier sequence, not only the last."""
+    return diagnosis.lineages
+
+
+@app.function(hide_code=True)
+def lineage_sentence(diagnosis: Diagnosis) -> str | None:
+    """Says which turns go on from a datum closed earlier, and what tracking would save."""
+    resumed = [found for found in diagnosis.breaks if found.resumes_datum is not None]
+    if not resumed:
+        return None
+    named = "; ".join(
+        f"turn {found.turn} goes on from datum {found.resumes_datum}" for found in resumed[:6]
+    )
+    more = f"; and {len(resumed) - 6} more" if len(resumed) > 6 else ""
+    datums = diagnosis.spans[-1].datum + 1
+    return (
+        f"Some turns split only because one running sequence is kept: {named}{more}. If every "
+        f"lineage were tracked, {count_of(lineage_count(diagnosis), 'datum')} would do where "
+        f"there are {datums}."
+    )
+
+
+@app.function(hide_code=True)
+def align_tails(held: str, new: str, cells: int = 40_000_000) -> list[tuple[int, int, int]] | None:
+    """What a cheapest edit of `held` into `new` keeps, in as few blocks as two readings give.
+
+    rapidfuzz keeps one bit per cell to find its way back, so the work is bounded. Several
+    edits may be equally cheap; read from the front and from the back, the one with fewer
+    blocks is taken.
+
+    Args:
+        held, new: One character per element, `new` cut where the cheapest edit ends.
+        cells: Most cells allowed, after a common end is cut off.
+
+    Returns:
+        Blocks (start in held, start in new, length) in order; None beyond the bound.
+    """
+    tail = common_prefix_length(held[::-1], new[::-1])
+    rows, columns = len(held) - tail, len(new) - tail
+    if rows * columns > cells:
+        return None
+    old, now = held[:rows], new[:columns]
+    kept = LCSseq.opcodes(old, now)
+    forward = [(op.src_start, op.dest_start, op.src_end) for op in kept if op.tag == "equal"]
+    kept = LCSseq.opcodes(old[::-1], now[::-1])
+    backward = [
+        (rows - op.src_end, columns - op.dest_end, rows - op.src_start)
+        for op in reversed(list(kept))
+        if op.tag == "equal"
+    ]
+    fewest = min(forward, backward, key=len)
+    blocks = [(start, other, end - start) for start, other, end in fewest]
+    if tail:
+        blocks.append((rows, columns, tail))
+    return blocks
+
+
+@app.function(hide_code=True)
+def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int, int]]:
+    """Held sequence and new observation as blocks (kind, index in held, in new, length).
+
+    Kinds: "same" (in both), "removed" (held only), "inserted" (new only), "after" (what
+    follows in the new observation, beyond the edit). Where the two are too long to align, or
+    the search for the edit gave up, all behind the break is "unaligned".
+    """
+    sides = break_sides(diagnosis, found)
+    start = found.position
+    taken = found.kept + found.inserted
+    codes = ElementCodes()
+    tails = codes_to_text(
+        codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
+    )
+    kept = align_tails(tails[0], tails[1]) if tails and found.bounded is None else None
+    blocks = [("same", 0, 0, start)]
+    i = j = start
+    if kept is None:
+        longest = max(len(sides[0]), len(sides[1])) - start
+        return [*blocks, ("unaligned", i, j, longest)]
+    for a, b, length in [*kept, (len(sides[0]) - start, taken, 0)]:
+        blocks.append(("removed", i, j, start + a - i))
+        blocks.append(("inserted", start + a, j, start + b - j))
+        blocks.append(("same", start + a, start + b, length))
+        i, j = start + a + length, start + b + length
+    blocks.append(("after", i, j, len(sides[1]) - j))
+    return [block for block in blocks if block[3]]
+
+
+@app.function(hide_code=True)
+def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any]]:
+    """The sequence held before a turn that splits, and that turn's observation."""
+    transitions = diagnosis.rollout.trajectory.transitions
+    before = transitions[found.turn - 1]
+    held = [*model_input_to_elements(before.ob), *before.ac.tokens]
+    return held, model_input_to_elements(transitions[found.turn].ob)
+
+
+@app.function(hide_code=True)
+def break_table(
+    diagnosis: Diagnosis, found: Break, context: int = 3, longest: int = 8, most: int = 60
+) -> pd.DataFrame:
+    """Held sequence and new observation aligned around a break, a row per column drawn.
+
+    What both hold stands in one row; what is gone has no entry on the new side, what came in
+    none on the held side. Long stretches are cut to their ends.
+
+    Args:
+        diagnosis, found: The rollout and one of its breaks.
+        context: Elements kept in view beside each change.
+        longest: A removed or inserted stretch longer than this is cut in the middle.
+        most: Rows at most; the last one then stands for all that is left out.
+
+    Returns:
+        Columns kind (see `break_blocks`), count (elements the row stands for; above 1 where
+        some are left out), held_index, held_id, held_text, turn, part ("O" or "A", of the held
+        element), new_index, new_id, new_text, mark ("expected" and "got" at the break). All
+        but count are text, empty where there is nothing.
+    """
+    held, new = break_sides(diagnosis, found)
+    vocab = diagnosis.rollout.vocab
+    blocks = break_blocks(diagnosis, found)
+    rows: list[dict[str, Any]] = []
+
+    def add(kind: str, i: int, j: int, count: int) -> None:
+        row: dict[str, Any] = {"kind": kind, "count": count, "mark": ""}
+        sides = {"held": (held, i, kind not in ("inserted", "after"))}
+        sides["new"] = (new, j, kind != "removed")
+        for side, (elements, index, has) in sides.items():
+            has = has and index < len(elements)
+            element = elements[index] if has and count == 1 else None
+            row[f"{side}_index"] = str(index) if has else ""
+            row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
+            row[f"{side}_text"] = vocab.get(element, "") if isinstance(element, int) else ""
+            if has and count == 1 and index == found.position:
+                row["mark"] = "expected" if side == "held" else row["mark"] or "got"
+        row["turn"] = row["part"] = ""
+        if row["held_index"]:
+            origin = trace_origin(diagnosis.spans, found.turn, i)
+            row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
+        rows.append(row)
+
+    for number, (kind, i, j, length) in enumerate(blocks):
+        head, foot = longest // 2, longest // 2
+        if kind == "same":
+            head = 0 if number == 0 else context
+            foot = context if number + 1 < len(blocks) else 0
+        elif kind in ("after", "unaligned"):
+            head, foot = (context if kind == "after" else longest), 0
+        if length <= max(head + foot, longest if kind in ("removed", "inserted") else 0) + 1:
+            head, foot = length, 0
+        for k in range(head):
+            add(kind, i + k, j + k, 1)
+        if head + foot < length:
+            add(kind, i + head, j + head, length - head - foot)
+        for k in range(length - foot, length):
+            add(kind, i + k, j + k, 1)
+        if len(rows) > most:
+            del rows[most:]
+            left = sum(block[3] for block in blocks[number + 1 :]) + length
+            rows.append({**rows[-1], "kind": "after", "count": max(2, left), "mark": ""})
+            break
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def element_id(element: Any) -> str:
+    """Id of a token, or what stands for an image; "" for none."""
+    if element is None:
+        return ""
+    return str(element) if isinstance(element, int) else "img"
+
+
+@app.function(hide_code=True)
+def break_title(diagnosis: Diagnosis, found: Break) -> str:
+    """The finding of a break, with the turn and part that what is gone came from."""
+    if found.cause not in ("removed", "replaced") or found.bounded is not None:
+        return break_headline(found)
+    places = set()
+    for kind, i, _, length in break_blocks(diagnosis, found):
+        if kind == "removed":
+            ends = (trace_origin(diagnosis.spans, found.turn, at) for at in (i, i + length - 1))
+            places |= {(origin.turn, origin.part) for origin in ends}
+    turns = sorted({turn for turn, _ in places})
+    if not turns:
+        return break_headline(found)
+    whose = f"turns {turns[0]} to {turns[-1]}" if len(turns) > 1 else f"turn {turns[0]}"
+    if len(places) == 1:
+        whose += f"'s {places.pop()[1]}"
+    gone = f"{count_of(found.removed, 'token')} of {whose}"
+    if found.cause == "removed":
+        return f"Turn {found.turn} splits: {gone} {'is' if found.removed == 1 else 'are'} gone"
+    others = "other" if found.inserted == 1 else "others"
+    return f"Turn {found.turn} splits: {gone} gave way to {found.inserted} {others}"
+
+
+@app.function(hide_code=True)
+def policy_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """The rollout under three policies that trainers use at a break; a row each.
+
+    Split (the cookbook): the real datums. Overwrite: one sequence is kept; at a break it is
+    overwritten with the new observation, and of the action tokens only those before the break
+    stay trained, because the others are gone or stand behind a context they were not sampled
+    in. Drop: a rollout that breaks is not used.
+
+    Returns:
+        Columns policy, datums, trained tokens, lost tokens (action tokens that are not
+        trained), tokens processed; empty where `trajectory_to_data` refused the rollout.
+    """
+    if diagnosis.built.error_code is not None:
+        return pd.DataFrame()
+    spans = diagnosis.spans
+    sampled = sum(span.action for span in spans)
+    trained = sum(int(sum(datum_tensor(datum, "mask"))) for datum in diagnosis.built.data)
+    # Action stretches of the one sequence as (start, end); its first token is no target.
+    kept: list[tuple[int, int]] = []
+    for span in spans:
+        if span.splits:
+            kept = [(start, min(end, span.position)) for start, end in kept]
+            kept = [(start, end) for start, end in kept if start < end]
+        if span.action and not span.masked:
+            kept.append((max(1, span.observation), span.observation + span.action))
+    last = diagnosis.rollout.trajectory.transitions[-1] if spans else None
+    whole = input_length(last.ob) + len(last.ac.tokens) - 1 if last else 0
+    survived = sum(end - start for start, end in kept)
+    datums, processed = len(diagnosis.built.data), diagnosis.tokens_processed
+    one = (1, survived, max(whole, 0)) if datums else (0, 0, 0)
+    dropped = (0, 0, 0) if diagnosis.breaks else (datums, trained, processed)
+    return pd.DataFrame(
+        [
+            (name, made, used, sampled - used, tokens)
+            for name, (made, used, tokens) in {
+                "split into datums (the cookbook)": (datums, trained, processed),
+                "overwrite and mask what drifted": one,
+                "drop a rollout that breaks": dropped,
+            }.items()
+        ],
+        columns=["policy", "datums", "trained tokens", "lost tokens", "tokens processed"],
+    )
+
+
+@app.function(hide_code=True)
+def price_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """What the rollout costs in tokens through the model, a row per amount.
+
+    Returns:
+        Columns what, tokens. First as it is, then what each break makes the model read once
+        more, then what it would be if no turn merged. Empty on an error.
+    """
+    if diagnosis.tokens_processed is None:
+        return pd.DataFrame()
+    rows = [("as it is: sum of model_input.length", diagnosis.tokens_processed)]
+    rows += [
+        (f"of these read again because of turn {found.turn}'s break", found.again)
+        for found in diagnosis.breaks
+    ]
+    rows.append(("if no turn merged", diagnosis.tokens_unmerged or 0))
+    return pd.DataFrame(rows, columns=["what", "tokens"])
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Step:
+    """One turn of a pattern that can be repeated.
+
+    Attributes:
+        added: Observation tokens added to what is held.
+        action: Action tokens.
+        breaks_at: Index of the held token that changes; None where the turn extends.
+        restarts: The observation is `added` fresh tokens, what was held is dropped.
+    """
+
+    added: int
+    action: int
+    breaks_at: int | None = None
+    restarts: bool = False
+
+
+@app.function(hide_code=True)
+def rollout_steps(spans: Sequence[TurnSpan], mean: int = 16) -> tuple[list[Step], int]:
+    """A rollout's turns as a pattern, shrunk so that a turn adds about `mean` tokens.
+
+    Returns:
+        One step per turn, and the factor by which sizes were divided (1 for small rollouts).
+    """
+    added = [
+        span.observation - span.held if span.observation >= span.held else span.observation
+        for span in spans
+    ]
+    total = sum(added) + sum(span.action for span in spans)
+    factor = max(1, math.ceil(total / max(1, len(spans)) / mean))
+    steps = [
+        Step(
+            max(1, round(count / factor)) if count else 0,
+            max(1, round(span.action / factor)) if span.action else 0,
+            span.position // factor if span.splits else None,
+            span.observation < span.held,
+        )
+        for span, count in zip(spans, added, strict=True)
+    ]
+    return steps, factor
+
+
+@app.function(hide_code=True)
+def grown_trajectory(steps: Sequence[Step], turns: int) -> Trajectory:
+    """A trajectory of `turns` turns that repeats a pattern: its first step once, then the rest.
+
+    Token ids only count up, so nothing is equal by accident.
+    """
+    fresh = itertools.count(1)
+    held: list[int] = []
+    transitions = []
+    for turn in range(turns):
+        step = steps[turn if turn < len(steps) else 1 + (turn - 1) % (len(steps) - 1)]
+        observation = [] if step.restarts else held[:]
+        if step.breaks_at is not None and observation:
+            observation[min(step.breaks_at, len(observation) - 1)] = next(fresh)
+        observation += itertools.islice(fresh, step.added)
+        action = list(itertools.islice(fresh, step.action))
+        transitions.append(
+            Transition(
+                ob=tinker.ModelInput.from_ints(observation),
+                ac=TokensWithLogprobs(action, [PLACEHOLDER_LOGPROB] * len(action)),
+                reward=0.0,
+                episode_done=turn + 1 == turns,
+            )
+        )
+        held = observation + action
+    return Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
+
+
+@app.function(hide_code=True)
+def growth_patterns(spans: Sequence[TurnSpan]) -> tuple[dict[str, list[Step]], int]:
+    """Three patterns with the rollout's own turn sizes: no break, only breaks, and its own mix.
+
+    Returns:
+        Steps by name, and the factor by which sizes were divided. Empty for fewer than 2 turns:
+        there is no pattern to repeat.
+    """
+    if len(spans) < 2:
+        return {}, 1
+    mine, factor = rollout_steps(spans)
+    # A turn without any tokens would grow nothing; the smallest turn has one of each.
+    even = [replace(step, added=max(1, step.added), action=max(1, step.action)) for step in mine]
+    return {
+        "extends": [replace(step, breaks_at=None, restarts=False) for step in even],
+        "splits every turn": [replace(step, breaks_at=0, restarts=False) for step in even],
+        "this rollout": mine,
+    }, factor
+
+
+@app.function(hide_code=True)
+def growth_table(
+    spans: Sequence[TurnSpan], turns: Sequence[int] = (2, 4, 8, 16, 32, 64)
+) -> pd.DataFrame:
+    """Tokens processed as a rollout grows: every row is one real call of `trajectory_to_data`.
+
+    Args:
+        spans: The rollout whose turn sizes and breaks are repeated.
+        turns: Numbers of turns.
+
+    Returns:
+        Columns pattern, turns, datums, tokens; a pattern that the cookbook refuses is left out.
+    """
+    rows = []
+    for name, steps in growth_patterns(spans)[0].items():
+        for count in turns:
+            built = build_datums(grown_trajectory(steps, count))
+            if built.error_code is None:
+                tokens = sum(datum.model_input.length for datum in built.data)
+                rows.append((name, count, len(built.data), tokens))
+    return pd.DataFrame(rows, columns=["pattern", "turns", "datums", "tokens"])
+
+
+@app.function(hide_code=True)
+def growth_law(table: pd.DataFrame) -> pd.DataFrame:
+    """How each curve of `growth_table` grows, judged by its last doubling of the turns.
+
+    Returns:
+        Columns pattern, last turns, tokens, doubling (tokens at the end over tokens at half the
+        turns), law: "linear" where doubling the turns costs less than 2.4 times as much,
+        "quadratic" above 3.3, else "between".
+    """
+    rows = []
+    for name, curve in table.groupby("pattern", sort=False):
+        tokens = dict(zip(curve["turns"], curve["tokens"], strict=True))
+        last = max(tokens)
+        if last // 2 not in tokens or not tokens[last // 2]:
+            continue
+        ratio = tokens[last] / tokens[last // 2]
+        law = "linear" if ratio < 2.4 else "quadratic" if ratio > 3.3 else "between"
+        rows.append((name, last, tokens[last], ratio, law))
+    return pd.DataFrame(rows, columns=["pattern", "turns", "tokens", "doubling", "law"])
+
+
+@app.function(hide_code=True)
+def price_sentence(diagnosis: Diagnosis) -> str:
+    """The price of a rollout in one or two sentences."""
+    now, apart = diagnosis.tokens_processed or 0, diagnosis.tokens_unmerged or 0
+    again = sum(found.again for found in diagnosis.breaks)
+    sentence = (
+        f"{count_of(len(diagnosis.spans), 'turn')} in "
+        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} go through "
+        f"the model; {apart} if no turn merged."
+    )
+    if again:
+        sentence += (
+            f" {count_of(again, 'token')} of them were in an earlier datum already and are read "
+            "again only because of the breaks."
+        )
+    return sentence
+
+
+@app.function(hide_code=True)
+def growth_finding(laws: pd.DataFrame) -> str:
+    """The title of the growth figure, computed from what its curves show."""
+    words = {
+        "extends": "if every turn extends",
+        "splits every turn": "if every turn splits",
+        "this rollout": "with this rollout's breaks",
+    }
+    rows = laws.to_dict("records")
+    sums = ", ".join(
+        f"{row['tokens']:,}{' tokens' if row is rows[0] else ''} {words[row['pattern']]}"
+        for row in rows
+    )
+    return f"{rows[0]['turns']} turns: {sums}"
+
+
+@app.function(hide_code=True)
+def growth_note(spans: Sequence[TurnSpan]) -> str:
+    """How the points of the growth figure were made."""
+    _, factor = growth_patterns(spans)
+    small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
+    return (
+        "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
+        "sizes, over and over: without a break, with a break in every turn, and with its own "
+        "breaks. At each curve stands what its last doubling of the turns costs: 2 times is "
+        f"linear, 4 times quadratic.{small}"
+    )
 
 
 @app.cell(hide_code=True)
@@ -6210,6 +6979,464 @@ def strip_figure(
         strip_finding(table) if title is None else title,
         lanes=[(y + top, name) for y, name in STRIP_LANES],
     )
+
+
+@app.function(hide_code=True)
+def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) -> Figure:
+    """A break drawn: the held sequence above, the new observation below, aligned.
+
+    What is missing on one side is an empty dashed slot. The break is a red line with a cross
+    and the words; the two elements that differ are framed.
+
+    Args:
+        table: From `break_table`.
+        title: The finding; left out when empty.
+        lane_labels: Draw the names of the lanes left of them.
+    """
+    rows = table.assign(column=range(len(table)))
+    longest = int(max(rows["held_id"].str.len().max(), rows["new_id"].str.len().max()))
+    texts = rows["held_text"].ne("").any() or rows["new_text"].ne("").any()
+    step = max(52, 68 if texts else 0, 8 * longest + 12)
+    cells = []
+    for row in rows.to_dict("records"):
+        cut = row["count"] > 1
+        for side, top in (("held", 34), ("new", 84)):
+            there = bool(row[f"{side}_id"]) or (cut and row[f"{side}_index"] != "")
+            lacks = "" if row["kind"] in ("after", "unaligned") or cut else "not there"
+            letter = row["part"] if side == "held" else "O"
+            first = row[f"{side}_id"] if there and not cut else lacks
+            second = visible_text(row[f"{side}_text"], 24)
+            if cut and there:
+                first, second = f"{row['count']} more", ""
+            cells.append(
+                {
+                    "column": row["column"],
+                    "top": top,
+                    "kind": ("0" if cut else letter) if there else "",
+                    "first": first,
+                    "second": (f"{letter} {second}".strip() if not cut else "") if there else "",
+                    "index": "" if cut or not there else row[f"{side}_index"],
+                    "told": row["kind"],
+                    "framed": "yes"
+                    if there and row["mark"] == ("expected" if side == "held" else "got")
+                    else "",
+                }
+            )
+    boxes = pd.DataFrame(cells)
+    boxes = boxes[(boxes["kind"] != "") | (boxes["first"] != "")]
+    red, grey = PALETTE["break"]["fill"], PALETTE["axis"]["fill"]
+    place = int(rows.index[rows["mark"] != ""].min()) if rows["mark"].ne("").any() else len(rows)
+    edge = {"x": quantity("left"), "x2": {"field": "right"}}
+    box = {"y": quantity("top"), "y2": {"field": "bottom"}}
+    source = csv_source("cells", boxes, ["column", "top"])
+    sized = calculate(
+        left="datum.column - 0.46", right="datum.column + 0.46", bottom="datum.top + 38"
+    )
+    tooltip = [
+        nominal("first", title="token id"),
+        nominal("second", title="part and text"),
+        nominal("index", title="position"),
+        nominal("told", title="this column"),
+    ]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": source,
+            "transform": [{"filter": "datum.kind"}, *sized],
+            "mark": {"type": "rect", "cornerRadius": 3},
+            "encoding": {**edge, **box, "fill": kind_color("fill"), "tooltip": tooltip},
+        },
+        {
+            "data": source,
+            "transform": [{"filter": "!datum.kind"}, *sized],
+            "mark": {
+                "type": "rect",
+                "cornerRadius": 3,
+                "fill": "transparent",
+                "stroke": grey,
+                "strokeDash": [3, 3],
+            },
+            "encoding": {**edge, **box},
+        },
+        {
+            "data": source,
+            "transform": [{"filter": "datum.framed"}, *sized],
+            "mark": {
+                "type": "rect",
+                "cornerRadius": 3,
+                "fill": "transparent",
+                "stroke": red,
+                "strokeWidth": 3,
+            },
+            "encoding": {**edge, **box},
+        },
+        {
+            "data": source,
+            "transform": [
+                {"filter": "datum.kind"},
+                *calculate(
+                    line="datum.top + (datum.second ? 13 : 20)",
+                    words="datum.second ? [datum.first, datum.second] : datum.first",
+                ),
+            ],
+            "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 6},
+            "encoding": {
+                "x": quantity("column"),
+                "y": quantity("line"),
+                "text": nominal("words"),
+                "color": kind_color("ink"),
+                "tooltip": tooltip,
+            },
+        },
+        {
+            "data": source,
+            "transform": [{"filter": "!datum.kind"}, *calculate(line="datum.top + 20")],
+            "mark": themed_text(fontSize=10, limit=step - 6),
+            "encoding": {
+                "x": quantity("column"),
+                "y": quantity("line"),
+                "text": nominal("first"),
+            },
+        },
+        {
+            "data": source,
+            "transform": [{"filter": "datum.index"}, *calculate(line="datum.top > 40 ? 132 : 24")],
+            "mark": themed_text(fontSize=10),
+            "encoding": {
+                "x": quantity("column"),
+                "y": quantity("line"),
+                "text": nominal("index"),
+            },
+        },
+    ]
+    runs = held_stretches(rows)
+    if lane_labels:
+        lanes = pd.DataFrame(BREAK_LANES, columns=["y", "lane"])
+        layers.append(
+            {
+                "data": csv_source("lanes", lanes, ["y"]),
+                "mark": themed_text(align="right", fontSize=11, lineBreak="|", lineHeight=12),
+                "encoding": {"x": {"value": -8}, "y": quantity("y"), "text": nominal("lane")},
+            }
+        )
+    else:
+        lanes = pd.DataFrame(columns=["y", "lane"])
+    layers += [
+        {
+            "data": csv_source("runs", runs, ["start", "end"]),
+            "transform": calculate(left="datum.start - 0.46", right="datum.end + 0.46", bar="14"),
+            "mark": {"type": "rule", "color": grey, "strokeWidth": 2},
+            "encoding": {**edge, "y": quantity("bar")},
+        },
+        {
+            "data": csv_source("runs", runs, ["start", "end"]),
+            "transform": calculate(left="datum.start - 0.46", name="6"),
+            "mark": themed_text(align="left", fontSize=11),
+            "encoding": {"x": quantity("left"), "y": quantity("name"), "text": nominal("label")},
+        },
+    ]
+    late = place > len(rows) / 2
+    sign = pd.DataFrame({"at": [place - 0.5], "label": [break_words_short(table)]})
+    layers.append(
+        {
+            "data": csv_source("sign", sign, ["at"]),
+            "transform": calculate(top="-18", foot="126", line="-11"),
+            "layer": [
+                {
+                    "mark": {"type": "rule", "color": red, "strokeWidth": 3},
+                    "encoding": {
+                        "x": quantity("at"),
+                        "y": quantity("top"),
+                        "y2": {"field": "foot"},
+                    },
+                },
+                {
+                    "mark": themed_text(
+                        align="right" if late else "left", dx=-6 if late else 6, fontSize=12
+                    ),
+                    "encoding": {
+                        "x": quantity("at"),
+                        "y": quantity("line"),
+                        "text": nominal("label"),
+                    },
+                },
+            ],
+        }
+    )
+    return vega_figure(
+        layers,
+        {"cells": boxes, "runs": runs, "sign": sign, **({"lanes": lanes} if lane_labels else {})},
+        description=break_description(table),
+        width=step * len(rows),
+        height=BREAK_HEIGHT,
+        pad=(22, 8, 4, 100 if lane_labels else 4),
+        title=title,
+        encoding={
+            "x": {
+                "type": "quantitative",
+                "scale": {"domain": [-0.5, len(rows) - 0.5], "nice": False, "zero": False},
+                "axis": None,
+            },
+            "y": {
+                "type": "quantitative",
+                "scale": {"domain": [0, BREAK_HEIGHT], "range": [0, BREAK_HEIGHT]},
+                "axis": None,
+            },
+        },
+    )
+
+
+@app.function(hide_code=True)
+def held_stretches(rows: pd.DataFrame) -> pd.DataFrame:
+    """Stretches of one turn and part among the held cells of `break_table`: start, end, label."""
+    stretches: list[dict[str, Any]] = []
+    for row in rows[rows["held_index"] != ""].to_dict("records"):
+        key = (row["turn"], row["part"])
+        if stretches and stretches[-1]["key"] == key and stretches[-1]["end"] == row["column"] - 1:
+            stretches[-1]["end"] = row["column"]
+        else:
+            label = f"turn {row['turn']} {row['part']}"
+            stretches.append(
+                {"start": row["column"], "end": row["column"], "label": label, "key": key}
+            )
+    return pd.DataFrame(stretches, columns=["start", "end", "label", "key"]).drop(columns="key")
+
+
+@app.function(hide_code=True)
+def break_words_short(table: pd.DataFrame) -> str:
+    """The label at the break: position, expected and got."""
+    expected = table[table["mark"] == "expected"].to_dict("records")
+    got = table[table["mark"] == "got"].to_dict("records")
+    came = f"got {got[0]['new_id']}" if got else "the observation ends"
+    if not expected:
+        return f"✕ break: {came}"
+    row = expected[0]
+    return f"✕ position {row['held_index']}: expected {row['held_id']}, {came}"
+
+
+@app.function(hide_code=True)
+def break_description(table: pd.DataFrame) -> str:
+    """What the break figure shows, in words."""
+    sums = table.groupby("kind")["count"].sum().to_dict()
+    parts = [
+        f"{count_of(int(sums[kind]), 'token')} {words}"
+        for kind, words in (
+            ("removed", "of the held sequence missing in the new observation"),
+            ("inserted", "of the new observation not in the held sequence"),
+            ("unaligned", "not aligned"),
+        )
+        if kind in sums
+    ]
+    return (
+        f"The held sequence above the new observation, aligned. {break_words_short(table)}. "
+        f"{'; '.join(parts) or 'Nothing differs'}."
+    )
+
+
+@app.function(hide_code=True)
+def break_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """`break_table` as a readable table."""
+    words = {
+        "same": "in both",
+        "removed": "gone",
+        "inserted": "came in",
+        "after": "new, follows",
+        "unaligned": "not aligned",
+    }
+    rows = []
+    for row in table.to_dict("records"):
+        cut = row["count"] > 1
+        more = f"{row['count']} more" if cut else ""
+        told = words[row["kind"]]
+        rows.append(
+            {
+                "held position": row["held_index"],
+                "held": more if cut and row["held_index"] else row["held_id"],
+                "held text": visible_text(row["held_text"]),
+                "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
+                "new position": row["new_index"],
+                "new": more if cut and row["new_index"] else row["new_id"],
+                "new text": visible_text(row["new_text"]),
+                "": f"{told}; ✕ {row['mark']} at the break" if row["mark"] else told,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def break_figure(table: pd.DataFrame, title: str) -> mo.Html:
+    """A break in the page: the finding as text, lane names that stay, and the facts as a table."""
+    chart = break_chart(table, lane_labels=False)
+    top = chart.spec["padding"]["top"]
+    drawn = figure_box(chart, title, lanes=[(y + top, name) for y, name in BREAK_LANES])
+    return mo.Html(drawn.text + details_table(break_facts(table)).text)
+
+
+@app.function(hide_code=True)
+def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
+    """Verdicts as a list that reads at any width: sign, label and sentences per turn.
+
+    Turns in a row that simply extend share one line. All texts are escaped.
+
+    Args:
+        listed: From `verdicts`.
+        most: Lines at most; what is left out is counted.
+    """
+    items: list[str] = []
+    groups = itertools.groupby(
+        listed, key=lambda item: "extends" if item.kind == "extends" else f"turn {item.turn}"
+    )
+    lines = [list(group) for _, group in groups]
+    signs = {"starts": "●", "extends": "✓", "splits": "✕", "look": "!"}
+    for line in lines[:most]:
+        first, last = line[0], line[-1]
+        turns = f"Turn {first.turn}" if first is last else f"Turns {first.turn} to {last.turn}"
+        label = first.label if first is last or first.kind != "extends" else "extend"
+        sentences = list(first.sentences)
+        if first is not last:
+            sentences = [f"Each observation starts with all that was held; datum {first.datum}."]
+        words = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+        short = first.headline.partition(": ")[2]
+        finding = f" <span>{html.escape(short)}</span>" if short else ""
+        items.append(
+            f'<li class="seq-verdict seq-verdict-{first.kind}"><p><b>{turns}</b> '
+            f'<span class="seq-verdict-sign"><span aria-hidden="true">{signs[first.kind]}</span> '
+            f"{html.escape(label)}</span>{finding}</p><ul>{words}</ul></li>"
+        )
+    rest = sum(len(line) for line in lines[most:])
+    more = f'<p class="seq-note">{rest} more turns are left out here.</p>' if rest else ""
+    return mo.Html(
+        f"<style>{VERDICT_STYLE}</style>"
+        f'<ol class="seq-verdicts" aria-label="Verdict per turn">{"".join(items)}</ol>{more}'
+    )
+
+
+@app.function(hide_code=True)
+def table_box(frame: pd.DataFrame, caption: str) -> mo.Html:
+    """A small table in the page that scrolls on narrow screens."""
+    return mo.Html(
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(caption)}">'
+        f"{table_html(frame, caption)}</div>"
+    )
+
+
+@app.function(hide_code=True)
+def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Figure:
+    """Tokens processed against turns: a curve per pattern, named where it ends.
+
+    Args:
+        growth: From `growth_table`: a point per real call.
+        laws: From `growth_law`: what each curve shows.
+        title: The finding; left out when empty.
+    """
+    names = laws["pattern"].tolist()
+    curves = growth[growth["pattern"].isin(names)]
+    top = max(1, int(curves["tokens"].max()))
+    height, room = 220, 46
+    # Curves that end close together push their names apart; equal curves share one name.
+    named: dict[tuple[int, ...], dict[Hashable, Any]] = {}
+    for row in laws.sort_values("tokens", ascending=False, kind="stable").to_dict("records"):
+        points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
+        first = named.setdefault(points, row)
+        if first is not row:
+            first["pattern"] = f"{first['pattern']}|= {row['pattern']}"
+    labels, lowest = [], -room
+    for row in named.values():
+        lowest = max(round(height * (1 - row["tokens"] / top)), lowest + room)
+        labels.append([row["turns"], lowest, growth_words(row)])
+        lowest += 13 * row["pattern"].count("|")
+    over = max(0, lowest - (height - 14))
+    signs = pd.DataFrame(labels, columns=["turns", "y", "words"])
+    signs["y"] -= over
+    colors = [COST_COLORS[name] for name in names]
+    hue = nominal("pattern", scale={"domain": names, "range": colors}, legend=None)
+    dash = nominal(
+        "pattern", scale={"domain": names, "range": [COST_DASHES[n] for n in names]}, legend=None
+    )
+    shape = nominal(
+        "pattern", scale={"domain": names, "range": [COST_SHAPES[n] for n in names]}, legend=None
+    )
+    axis = {"grid": False, "tickCount": 5}
+    x = {
+        "field": "turns",
+        "type": "quantitative",
+        "scale": {"domain": [0, int(curves["turns"].max())], "nice": False},
+        "axis": {**axis, "title": "turns", "values": sorted(set(curves["turns"].tolist()))},
+    }
+    y = {
+        "field": "tokens",
+        "type": "quantitative",
+        "scale": {"domain": [0, top], "nice": False},
+        "axis": {**axis, "title": "tokens through the model", "format": ",d"},
+    }
+    source = csv_source("curves", curves, ["turns", "tokens", "datums"])
+    tooltip = [
+        nominal("pattern"),
+        quantity("turns"),
+        quantity("datums"),
+        quantity("tokens", format=",d"),
+    ]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": source,
+            "mark": {"type": "line", "strokeWidth": 2.5},
+            "encoding": {"x": x, "y": y, "stroke": hue, "strokeDash": dash},
+        },
+        {
+            "data": source,
+            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+            "encoding": {"x": x, "y": y, "fill": hue, "shape": shape, "tooltip": tooltip},
+        },
+        {
+            "data": csv_source("signs", signs, ["turns", "y"]),
+            "mark": themed_text(
+                align="left",
+                baseline="top",
+                dx=10,
+                fontSize=11,
+                lineBreak="|",
+                lineHeight=13,
+                dy=-7,
+            ),
+            "encoding": {
+                "x": x,
+                "y": {"field": "y", "type": "quantitative", "scale": None},
+                "text": nominal("words"),
+            },
+        },
+    ]
+    return vega_figure(
+        layers,
+        {"curves": curves, "signs": signs},
+        description=cost_description(laws),
+        width=186,
+        height=height,
+        pad=(14, 104, 44, 60),
+        title=title,
+    )
+
+
+@app.function(hide_code=True)
+def growth_words(row: Mapping[Any, Any]) -> str:
+    """The name of a curve and what it shows, for its end."""
+    return f"{row['pattern']}|{row['law']}:|{row['doubling']:.1f} times"
+
+
+@app.function(hide_code=True)
+def cost_description(laws: pd.DataFrame) -> str:
+    """What the cost figure shows, in words."""
+    parts = [
+        f"{row['pattern']}: {row['tokens']:,} tokens at {row['turns']} turns, {row['law']}, "
+        f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
+        for row in laws.to_dict("records")
+    ]
+    return f"Tokens through the model against the number of turns. {'; '.join(parts)}."
+
+
+@app.function(hide_code=True)
+def cost_facts(growth: pd.DataFrame) -> pd.DataFrame:
+    """`growth_table` with a row per number of turns and a column per pattern."""
+    wide = growth.pivot(index="turns", columns="pattern", values="tokens")
+    return wide[list(dict.fromkeys(growth["pattern"]))].reset_index().rename_axis(columns=None)
 
 
 @app.function(hide_code=True)
