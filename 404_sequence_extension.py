@@ -48,6 +48,7 @@ with app.setup(hide_code=True):
     import os
     import random
     import re
+    import socket
     import sys
     import textwrap
     import threading
@@ -66,6 +67,7 @@ with app.setup(hide_code=True):
     from pathlib import Path
     from types import SimpleNamespace
     from typing import IO, Annotated, Any, Literal, NoReturn
+    from urllib.parse import urlsplit
 
     import altair as alt
     import marimo as mo
@@ -126,7 +128,6 @@ with app.setup(hide_code=True):
         Transition,
     )
     from tinker_cookbook.tokenizer_utils import (
-        TmlRenderersTokenizerAdapter,
         get_tokenizer,
         is_tokenizer_registered,
         register_tokenizer,
@@ -274,6 +275,8 @@ with app.setup(hide_code=True):
     MAX_STATE_BYTES = 100_000
     # Name of the offline vocabulary in the cookbook's tokenizer registry.
     OFFLINE_VOCABULARY = "sequence-extension/offline"
+    # The model whose text vocabulary comes with `tml-renderers`, so that nothing is downloaded.
+    OFFLINE_MODEL = "thinkingmachines/Inkling"
     # Tags that some family's vocabulary holds as one token, next to its `<|...|>` markers.
     MARKER_TAGS = (
         "<think>",
@@ -8483,7 +8486,29 @@ def _():
 
 
 @app.class_definition(hide_code=True)
-class OfflineTokenizer(TmlRenderersTokenizerAdapter):
+@dataclass
+class OfflineBackend:
+    """What later cookbooks copy from a tokenizer to encode message content literally.
+
+    Attributes:
+        owner: The tokenizer; shared by copies, since it is only read.
+        encode_special_tokens: True takes markers in a text apart, as it does in `tokenizers`.
+    """
+
+    owner: Any
+    encode_special_tokens: bool = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "OfflineBackend":
+        return replace(self)
+
+    def encode(self, text: str, add_special_tokens: bool = False, **_: Any) -> Any:
+        """An object whose `ids` are the tokens of the text."""
+        ids = self.owner.encode(text, split_special_tokens=self.encode_special_tokens)
+        return SimpleNamespace(ids=ids)
+
+
+@app.class_definition(hide_code=True)
+class OfflineTokenizer:
     """The 200k text vocabulary inside `tml-renderers`, with every family's chat markers.
 
     Text is encoded for real. A chat marker such as `<|im_end|>` or `<think>` becomes one
@@ -8496,12 +8521,15 @@ class OfflineTokenizer(TmlRenderersTokenizerAdapter):
     """
 
     def __init__(self, name_or_path: str) -> None:
-        with warnings.catch_warnings():  # the adapter calls a deprecated constructor
+        self.name_or_path = name_or_path
+        with warnings.catch_warnings():  # an older cookbook calls a deprecated constructor
             warnings.simplefilter("ignore", DeprecationWarning)
-            super().__init__(name_or_path)
-        vocabulary: Any = self.tml_tokenizer
+            vocabulary: Any = get_tokenizer(OFFLINE_MODEL)
+        # The name under which the cookbook's `tml_v0` renderer asks for it.
+        self.tml_tokenizer: Any = vocabulary.tml_tokenizer
         own = {
-            f"<|{name}|>": vocabulary.encode_special(name) for name in vocabulary.special_tokens()
+            f"<|{name}|>": int(self.tml_tokenizer.encode_special(name))
+            for name in self.tml_tokenizer.special_tokens()
         }
         first = max(own.values()) + 1
         named = [marker for marker in chat_markers() if marker not in own]
@@ -8521,6 +8549,7 @@ class OfflineTokenizer(TmlRenderersTokenizerAdapter):
         self.eos_token_id = self.markers[self.eos_token]
         self.all_special_tokens = list(self.markers)
         self.all_special_ids = list(self.markers.values())
+        self.backend_tokenizer = OfflineBackend(self)
 
     def encode(
         self,
@@ -9564,22 +9593,36 @@ def run_episode(spec: EpisodeSpec, tokenizer: Any | None = None) -> Episode:
 
 
 @app.function(hide_code=True)
+def hub_reachable(timeout: float = 3.0) -> bool:
+    """Whether the Hugging Face hub answers at all; behind a proxy, taken on trust."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+@app.function(hide_code=True)
 def load_vocabulary(
     name: str,
     timeout: float = 30.0,
     loader: Callable[[str], Any] = get_tokenizer,
+    reachable: Callable[[], bool] = hub_reachable,
     own_code: bool = False,
 ) -> tuple[Any | None, str]:
     """A model's own tokenizer by its Hugging Face name, or the reason there is none.
 
     Only ever called when a reader asks for it. Loading happens in a thread of its own that is
-    left behind when it takes too long, because without a network the hub client may wait and
-    retry for minutes.
+    left behind when it takes too long: without a network the hub client retries for minutes.
 
     Args:
         name: "owner/model". Paths are refused: `get_tokenizer` would run code found there.
-        timeout: Seconds to wait.
-        loader: Stands in for `get_tokenizer` in tests.
+        timeout: Seconds to wait; a tenth of it where the hub does not answer, enough for a
+            model that has been downloaded before.
+        loader, reachable: Stand in for the network in tests.
         own_code: Also load models whose tokenizer is code of their own (Kimi); not for a
             served app, where a stranger types the name.
 
@@ -9603,8 +9646,13 @@ def load_vocabulary(
 
     worker = threading.Thread(target=load, daemon=True)
     worker.start()
-    worker.join(timeout)
+    worker.join(timeout / 10)
+    silent = worker.is_alive() and not reachable()
+    if not silent:
+        worker.join(timeout * 9 / 10)
     stays = "The offline vocabulary stays."
+    if silent and not result:
+        return None, f"{model} could not be loaded: the hub cannot be reached from here. {stays}"
     if not result:
         return None, f"{model} did not load within {timeout:g} seconds. {stays}"
     if isinstance(result[0], BaseException):

@@ -13,6 +13,7 @@ Invariants
 import ast
 import asyncio
 import concurrent.futures
+import copy
 import inspect
 import math
 import threading
@@ -65,6 +66,17 @@ def test_text_survives_encode_and_decode(tokenizer: Any, text: str) -> None:
 def test_split_special_tokens_splits_markers_and_keeps_tags(tokenizer: Any) -> None:
     assert len(tokenizer.encode("<|im_end|>", split_special_tokens=True)) > 1
     assert len(tokenizer.encode("<think>", split_special_tokens=True)) == 1
+
+
+def test_a_copied_backend_encodes_content_literally(tokenizer: Any) -> None:
+    text = "<think>a</think><|im_end|>"
+    content = copy.deepcopy(tokenizer.backend_tokenizer)
+    assert content.encode(text, add_special_tokens=False).ids == tokenizer.encode(text)
+    content.encode_special_tokens = True
+    literal = tokenizer.encode(text, split_special_tokens=True)
+    assert content.encode(text).ids == literal != tokenizer.encode(text)
+    assert not tokenizer.backend_tokenizer.encode_special_tokens  # the original is untouched
+    assert content.owner is tokenizer
 
 
 def test_one_tokenizer_for_the_whole_process(nb: ModuleType, tokenizer: Any) -> None:
@@ -622,14 +634,22 @@ def test_a_tokenizer_that_does_not_load_gives_one_sentence(nb: ModuleType) -> No
     )
 
 
-def test_a_tokenizer_that_hangs_is_given_up(nb: ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [(True, "did not load within 0.01 seconds"), (False, "the hub cannot be reached from here")],
+)
+def test_a_tokenizer_that_hangs_is_given_up(nb: ModuleType, answers: bool, words: str) -> None:
     never = threading.Event()
     loaded, problem = nb.load_vocabulary(
-        "Qwen/Qwen3-8B", timeout=0.01, loader=lambda name: never.wait()
+        "Qwen/Qwen3-8B",
+        timeout=0.01,
+        loader=lambda name: never.wait(),
+        reachable=lambda: answers,
     )
     never.set()
     assert loaded is None
-    assert "did not load within 0.01 seconds" in problem
+    assert words in problem
+    assert problem.endswith("The offline vocabulary stays.")
 
 
 @pytest.mark.parametrize(
