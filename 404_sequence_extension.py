@@ -977,7 +977,7 @@ def _(group_fields, group_issues):
 
 
 @app.cell(hide_code=True)
-def _(group_issues, group_result, group_view):
+def _(group_issues, group_result):
     mo.vstack(
         [
             mo.md("The last group that could be read:" if group_issues else ""),
@@ -6036,7 +6036,7 @@ def turn_html(
             f"{widget}{hint if name == 'edits' else ''}{issues_html(mine)}</div>"
         )
     return (
-        f'<fieldset class="edit-turn"><legend>Turn {turn}<span>{html.escape(verdict)}</span>'
+        f'<fieldset class="edit-turn"><legend>Turn {turn} <span>{html.escape(verdict)}</span>'
         f'</legend><div class="edit-fields">{"".join(cells)}</div>'
         f'<div class="edit-foot">{chips_html(chips, f"Tokens of turn {turn}")}'
         f"<div>{remove}</div></div></fieldset>"
@@ -6050,7 +6050,7 @@ def editor_css() -> str:
 .edit-turn{border:1px solid var(--border);border-radius:8px;padding:4px 14px 12px;
   margin:0 0 12px;min-width:0}
 .edit-turn legend{font-weight:600;padding:0 6px;margin-left:-6px}
-.edit-turn legend span{font-weight:400;margin-left:.6em}
+.edit-turn legend span{font-weight:400;margin-left:.35em}
 .edit-fields{display:grid;grid-template-columns:repeat(12,minmax(0,1fr));gap:8px 14px}
 .edit-field{min-width:0}
 .edit-field[hidden]{display:none}
