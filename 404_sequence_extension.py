@@ -252,6 +252,15 @@ with app.setup(hide_code=True):
     # Of one file on the page.
     MAX_PAGE_ROLLOUTS = 2_000
     MAX_PAGE_TOKENS = 100_000_000
+    MAX_PASTE_CHARS = 1_000_000
+    # Positions in the window of single tokens, and datums that the figure above it draws.
+    WINDOW = 20
+    MAX_DRAWN_DATUMS = 300
+    # Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
+    MAX_REPORT_ROWS = 200
+    MAX_REPORT_DETAILS = 12
+    MAX_REPORT_BYTES = 250_000
+    MAX_REPORT_RUNS = 400
     # Keys by which a file, a trajectory and a turn are known.
     FILE_KEYS = ("trajectories", "rollouts", "outputs")
     TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
@@ -337,6 +346,25 @@ with app.setup(hide_code=True):
     </style>"""
     # Bound of a reward typed in section 6: larger ones do not fit a cell.
     MAX_REWARD = 1_000_000.0
+
+
+@app.cell(hide_code=True)
+def _():
+    # `python 404_sequence_extension.py`: the command line instead of the story. This cell refers
+    # to no other, so it runs first. Its functions come from the module that was started; a flat
+    # script made from the notebook has not defined them yet and runs the story.
+    if mo.app_meta().mode == "script" and SCRIPT.__name__ == "__main__" and hasattr(SCRIPT, "main"):
+        sys.exit(SCRIPT.main(sys.argv[1:]))
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # `marimo export html ... -- --trajectory FILE`: the report in front of the tutorial.
+    _file = mo.cli_args().get("trajectory")
+    _reading = read_file(str(_file)) if _file else None
+    report_view(_reading, overview(_reading.rollouts), Path(str(_file)).name) if _reading else None
+    return
 
 
 @app.cell(hide_code=True)
@@ -1431,7 +1459,142 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
 def _():
     mo.md(r"""
     ## 9. Your own rollouts
+
+    **In short: give it what your environment recorded, and read how many datums each rollout
+    becomes, which token broke the prefix, and what that costs.**
+
+    The text below is an example. Uploading, changing it and moving the window need the live page.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    own_upload = mo.ui.file(
+        filetypes=[".json", ".jsonl", ".ndjson", ".txt"],
+        max_size=MAX_FILE_BYTES,
+        kind="area",
+        label=f"A file of rollouts, JSON or JSONL, up to {MAX_FILE_BYTES // 2**20} MB",
+    )
+    own_paste = mo.ui.text_area(
+        value=example_rollouts(),
+        rows=8,
+        debounce=True,
+        full_width=True,
+        label=f"or text, up to {MAX_PASTE_CHARS:,} characters (this is an example to change)",
+    )
+    control_panel({"upload": own_upload, "paste": own_paste})
+    return own_paste, own_upload
+
+
+@app.cell(hide_code=True)
+def _(own_paste, own_upload):
+    # An upload comes first; without one, the text counts.
+    _data = own_upload.contents() if own_upload.value else own_paste.value
+    with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
+        own_reading = (
+            read_rollouts(_data)
+            if isinstance(_data, bytes) or len(_data) <= MAX_PASTE_CHARS
+            else Reading((), (FileIssue("The text is too long to paste; upload it as a file."),))
+        )
+        own_overview = overview(own_reading.rollouts)
+    own_source = f"the file {own_upload.name()}" if own_upload.value else "the text"
+    return own_overview, own_reading, own_source
+
+
+@app.cell(hide_code=True)
+def _(own_overview, own_reading, own_source):
+    reading_view(own_reading, own_overview, own_source)
+    return
+
+
+@app.cell(hide_code=True)
+def _(own_overview):
+    own_table = mo.ui.table(
+        own_overview.table,
+        selection="single",
+        initial_selection=[own_overview.first] if len(own_overview.table) else None,
+        page_size=10,
+        show_column_summaries=False,
+        show_data_types=False,
+        format_mapping={"tokens": "{:,}", "unmerged": "{:,}"},
+        label="Choose a rollout; click a heading to sort",
+    )
+    own_table if len(own_overview.table) else None
+    return (own_table,)
+
+
+@app.cell(hide_code=True)
+def _(own_overview, own_reading, own_table):
+    own_diagnosis = None
+    if len(own_table.value):
+        _index = int(own_table.value["#"].iloc[0])
+        _advantage = own_overview.advantages[_index]
+        own_diagnosis = diagnose(
+            own_reading.rollouts[_index], 1.0 if _advantage is None else _advantage
+        )
+    mo.vstack(diagnosis_views(own_diagnosis)) if own_diagnosis else None
+    return (own_diagnosis,)
+
+
+@app.cell(hide_code=True)
+def _(own_diagnosis):
+    _places = window_places(own_diagnosis) if own_diagnosis else {}
+    own_place = mo.ui.dropdown(
+        options=_places or {"nothing to show": (0, 0)},
+        value=next(iter(_places), "nothing to show"),
+        allow_select_none=False,
+        searchable=True,
+        full_width=True,
+        label="Go to",
+    )
+    return (own_place,)
+
+
+@app.cell(hide_code=True)
+def _(own_diagnosis, own_place):
+    _datum, _start = own_place.value
+    own_rows = datum_rows(own_diagnosis, _datum) if own_diagnosis else pd.DataFrame()
+    own_start = mo.ui.slider(
+        0,
+        max(1, len(own_rows) - 2),
+        value=min(_start, max(0, len(own_rows) - 2)),
+        show_value=True,
+        full_width=True,
+        debounce=True,
+        label=f"First position in datum {_datum}",
+    )
+    control_panel({"place": own_place, "start": own_start}) if len(own_rows) else None
+    return own_rows, own_start
+
+
+@app.cell(hide_code=True)
+def _(own_diagnosis, own_rows, own_start):
+    mo.vstack(window_views(own_diagnosis, own_rows, own_start.value)) if len(own_rows) else None
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.vstack(
+        [
+            mo.md(
+                """
+    ### Write your rollouts to a file
+
+    Two functions write the cookbook's `Trajectory` in the format read here, images included.
+    They are shown as they run; copy them next to your training loop.
+    """
+            ),
+            code_view(dump_code(), "python"),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(format_help())
     return
 
 
@@ -3184,6 +3347,29 @@ def rollout_tokens(rollout: Rollout) -> int:
 
 
 @app.function(hide_code=True)
+def collect_rollouts(stream: IO[bytes]) -> Reading:
+    """All rollouts of a stream within the bounds of the page, see `read_rollouts`."""
+    rollouts: list[Rollout] = []
+    issues: list[FileIssue] = []
+    tokens = 0
+    for item in iter_rollouts(stream):
+        if isinstance(item, FileIssue):
+            issues.append(item)
+            continue
+        tokens += rollout_tokens(item)
+        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
+            return Reading(
+                tuple(rollouts),
+                tuple(issues),
+                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
+                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
+                "counted in every turn. The command line has no such limit.",
+            )
+        rollouts.append(item)
+    return Reading(tuple(rollouts), tuple(issues))
+
+
+@app.function(hide_code=True)
 def read_rollouts(data: bytes | str) -> Reading:
     """Read an upload or a paste, within the bounds of the page.
 
@@ -3206,24 +3392,7 @@ def read_rollouts(data: bytes | str) -> Reading:
                 ),
             ),
         )
-    rollouts: list[Rollout] = []
-    issues: list[FileIssue] = []
-    tokens = 0
-    for item in iter_rollouts(io.BytesIO(data)):
-        if isinstance(item, FileIssue):
-            issues.append(item)
-            continue
-        tokens += rollout_tokens(item)
-        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
-            return Reading(
-                tuple(rollouts),
-                tuple(issues),
-                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
-                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
-                "counted in every turn. The command line has no such limit.",
-            )
-        rollouts.append(item)
-    return Reading(tuple(rollouts), tuple(issues))
+    return collect_rollouts(io.BytesIO(data))
 
 
 @app.function(hide_code=True)
@@ -11284,6 +11453,331 @@ def summary_lines(totals: Totals) -> list[str]:
     return lines
 
 
+@app.function(hide_code=True)
+def example_rollouts() -> str:
+    """A small JSONL file to start from: a group of three rollouts, and a line with a fault."""
+    listed = scenarios()
+    lines = []
+    for key, reward in (("chat", 1.0), ("removed", 0.0), ("replaced", 0.5)):
+        rollout = replace(scenario_rollout(listed[key]), group="one prompt")
+        native = rollout_to_native(rollout)
+        native["transitions"][-1]["reward"] = reward
+        lines.append(json.dumps(native, ensure_ascii=False))
+    broken = {"name": "Broken", "transitions": [{"ob": [1, 2], "ac": [3.5], "logprobs": [-0.1]}]}
+    return "\n".join([*lines, json.dumps(broken)])
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Overview:
+    """All rollouts of a file at a glance; nothing in it grows with tokens.
+
+    Attributes:
+        table: One row per rollout, for people.
+        totals: Sums over all of them.
+        advantages: From `group_advantages`.
+        worth: Rows that a reader should see: those that split, warn, or are refused.
+    """
+
+    table: pd.DataFrame
+    totals: Totals
+    advantages: tuple[float | None, ...]
+    worth: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """The row to show before one is chosen."""
+        return self.worth[0] if self.worth else 0
+
+
+@app.function(hide_code=True)
+def overview(rollouts: Sequence[Rollout]) -> Overview:
+    """Diagnose every rollout and keep one row of each."""
+    advantages = group_advantages(rollouts)
+    totals = Totals()
+    rows = []
+    worth = []
+    for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
+        diagnosis = diagnose(rollout)
+        totals.add(diagnosis)
+        causes = Counter(cause_name(found.cause) for found in diagnosis.breaks)
+        if diagnosis.breaks or diagnosis.remarks or diagnosis.built.error_code:
+            worth.append(index)
+        rows.append(
+            {
+                "#": index,
+                "name": printable(rollout.name, 60),
+                "group": printable(rollout.group or "", 30),
+                "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
+                "advantage": advantage,
+                "turns": len(diagnosis.spans),
+                "datums": len(diagnosis.built.data),
+                "breaks": len(diagnosis.breaks),
+                "main cause": causes.most_common(1)[0][0] if causes else "",
+                "warnings": len(diagnosis.remarks),
+                "tokens": diagnosis.tokens_processed,
+                "if unmerged": diagnosis.tokens_unmerged,
+                "error": diagnosis.built.error_code or "",
+            }
+        )
+    table = pd.DataFrame(rows)
+    for column in ("group", "advantage", "error"):
+        if rows and not any(row[column] not in ("", None) for row in rows):
+            table = table.drop(columns=column)
+    return Overview(table, totals, tuple(advantages), tuple(worth))
+
+
+@app.function(hide_code=True)
+def issues_view(reading: Reading, most: int = 10) -> str:
+    """What could not be read, a sentence each, and what was left out, as HTML."""
+    rest = len(reading.issues) - most
+    parts = [
+        '<p class="seq-note seq-error" role="alert"><b>✕</b>'
+        f"<span>{code_spans(issue.message)}</span></p>"
+        for issue in reading.issues[:most]
+    ]
+    if rest > 0:
+        parts.append(note(f"{rest:,} more trajectories cannot be read.", "look").text)
+    if reading.left_out:
+        parts.append(note(reading.left_out, "look").text)
+    return "".join(parts)
+
+
+@app.function(hide_code=True)
+def counts_table(totals: Totals) -> pd.DataFrame:
+    """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
+    kinds = (
+        ("splits", totals.causes, remedy),
+        ("warning", totals.warnings, remark_remedy),
+        ("refused", totals.errors, lambda code: "See the rollout's own sentence."),
+    )
+    return pd.DataFrame(
+        [
+            {"": kind, "what": cause_name(name), "count": count, "what helps": helps(name)}
+            for kind, counts, helps in kinds
+            for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ]
+    )
+
+
+@app.function(hide_code=True)
+def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
+    """What a file holds: what could not be read, sums, causes by count, the price."""
+    totals = found.totals
+    parts = [issues_view(reading)]
+    if not totals.rollouts:
+        parts.append(note(f"No rollout can be shown: {source} holds none that can be read.").text)
+        return mo.Html("".join(parts))
+    spread = ", ".join(
+        f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
+        for count, number in sorted(totals.datums_per_rollout.items())
+    )
+    refused = f" {totals.refused:,} refused." if totals.refused else ""
+    lines = [
+        f"<b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')} in "
+        f"{html.escape(source)} become <b>{count_of(totals.datums, 'datum')}</b> "
+        f"({spread}).{refused}"
+        if totals.datums
+        else f"<b>{count_of(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
+        f"{refused}",
+        f"<b>{totals.processed:,}</b> tokens go through the model: "
+        f"{share_text(totals.processed, totals.unmerged)}.",
+    ]
+    parts += [f"<p>{line}</p>" for line in lines]
+    if totals.causes or totals.warnings or totals.errors:
+        parts.append(table_box(counts_table(totals), "Causes and warnings by count").text)
+    return mo.Html("".join(parts))
+
+
+@app.function(hide_code=True)
+def diagnosis_views(diagnosis: Diagnosis, most: int = 40, drawn: int = 5) -> list[mo.Html]:
+    """One rollout: price, a verdict a turn, and its first breaks drawn.
+
+    Args:
+        diagnosis: Of any rollout, also one that is refused.
+        most: Lines of verdicts at most.
+        drawn: Breaks drawn at most; the first stands open, the others unfold.
+    """
+    views = [mo.Html(f"<h3>{html.escape(printable(diagnosis.rollout.name, 120))}</h3>")]
+    if diagnosis.built.error_message is not None:
+        views.append(note(diagnosis.built.error_message, "error"))
+    else:
+        views.append(note(price_sentence(diagnosis)))
+    lineage = lineage_sentence(diagnosis)
+    views += [note(lineage)] if lineage else []
+    views.append(verdict_list(verdicts(diagnosis), most))
+    for number, found in enumerate(diagnosis.breaks[:drawn]):
+        figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
+        if number:
+            title = html.escape(break_headline(found))
+            figure = mo.Html(
+                f'<details class="seq-facts"><summary>{title}</summary>{figure.text}</details>'
+            )
+        views.append(figure)
+    left = len(diagnosis.breaks) - drawn
+    return [*views, note(f"{count_of(left, 'more break')} not drawn.")] if left > 0 else views
+
+
+@app.function(hide_code=True)
+def window_places(diagnosis: Diagnosis, most: int = 200) -> dict[str, tuple[int, int]]:
+    """Where a window of single tokens may start: label to (datum, position); breaks first."""
+    places = {
+        f"{label} (datum {datum}, position {position:,})": (datum, max(0, position - WINDOW // 2))
+        for datum, position, label in break_marks(diagnosis)[:most]
+    }
+    for datum in range(min(len(diagnosis.built.data), most)):
+        places[f"start of datum {datum}"] = (datum, 0)
+    return places if diagnosis.built.data else {}
+
+
+@app.function(hide_code=True)
+def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
+    """Alignment of one datum; empty where there is none."""
+    built = diagnosis.built
+    only = [datum] if datum < len(built.data) else []
+    return alignment_table(built, diagnosis.runs, diagnosis.rollout.vocab, only)
+
+
+@app.function(hide_code=True)
+def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[mo.Html]:
+    """A rollout as runs, and a window of one datum's tokens, with the window's facts as a table.
+
+    Args:
+        diagnosis: Of the rollout; too many turns to draw are said instead of drawn.
+        rows: From `datum_rows`, of one datum.
+        start: First position of the window.
+    """
+    datum = int(rows["datum"].iloc[0])
+    marks = break_marks(diagnosis)
+    views = []
+    turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
+    if datums <= MAX_DRAWN_DATUMS:
+        views.append(
+            figure_box(
+                runs_chart(diagnosis.runs, marks, shown=(datum, start, WINDOW)),
+                f"{count_of(turns, 'turn')} in {count_of(datums, 'datum')}; the frame marks the "
+                "window below",
+            )
+        )
+    else:
+        views.append(
+            note(f"{datums:,} datums are too many to draw; the window below shows their tokens.")
+        )
+    seen = window(rows, start, WINDOW)
+    return [
+        *views,
+        strip_figure(seen, [mark for mark in marks if mark[0] == datum]),
+        details_table(strip_facts(seen), "The window as a table"),
+    ]
+
+
+@app.function(hide_code=True)
+def dump_code() -> str:
+    """The two functions that write the file format, with the imports they need."""
+    imports = (
+        "import base64\nimport math\nfrom collections.abc import Mapping\nfrom typing import Any\n"
+        "\nimport tinker\nfrom tinker_cookbook.rl.types import Trajectory"
+    )
+    return f"{imports}\n\n\n{code_of(element_to_native, trajectory_to_native)}\n"
+
+
+@app.function(hide_code=True)
+def format_help() -> str:
+    """The file format in short, for readers of the page (markdown)."""
+    sample = {
+        "name": "optional",
+        "group": "optional",
+        "vocab": {"3": "optional text"},
+        "transitions": [
+            {"ob": [1, 2, {"image": "id", "tokens": 4}], "ac": [3], "logprobs": [-0.1]},
+            {"append": [4], "ac": [5], "logprobs": [-0.2], "reward": 1.0},
+        ],
+    }
+    keys = ", ".join(f"`{key}`" for key in FILE_KEYS)
+    return f"""
+JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a line):
+
+```json
+{json.dumps(sample, indent=1)}
+```
+
+- `append` instead of `ob`: the previous observation, the previous action, then these tokens.
+- `logprobs` may be null, or hold null and `"NaN"`. `reward`, `episode_done` and `metrics` may be
+  left out; other keys are ignored. Turns, positions and indices count from 0.
+- Rollouts with the same `group` are one group: their advantages are the cookbook's.
+- An image is its id; `"data:image/png;base64,..."` holds the picture, and `"asset": "png"` makes
+  the id a location.
+- Also read: verifiers rollouts (`trajectory` with `tokens.prompt_ids`, `tokens.completion_ids`,
+  `tokens.completion_logprobs`), and turns with `prompt_token_ids` and `token_ids` or
+  `completion_token_ids`.
+- At most {MAX_FILE_BYTES // 2**20} MB a file, {MAX_ROLLOUT_TURNS:,} turns and
+  {MAX_ROLLOUT_TOKENS:,} tokens a rollout (history counted in every turn), and
+  {MAX_PAGE_ROLLOUTS:,} rollouts on this page. The command line reads any number:
+
+```bash
+uv run python 404_sequence_extension.py --trajectory rollouts.jsonl
+```
+"""
+
+
+@app.function(hide_code=True)
+def read_file(path: str) -> Reading:
+    """Read the file named by the command that started the page, within the page's bounds."""
+    try:
+        with open(path, "rb") as stream:
+            return collect_rollouts(stream)
+    except OSError as error:
+        sentence = f"{shown(path, 200)} cannot be opened: {error.strerror or error}."
+        return Reading((), (FileIssue(sentence),))
+
+
+@app.function(hide_code=True)
+def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
+    """The report on a file as a page to attach: bounded in size whatever the file holds.
+
+    Args:
+        reading: What was read.
+        found: From `overview` on it.
+        name: Of the file, for the title.
+    """
+    parts = [
+        f"<h1>Report on {html.escape(printable(name, 120))}</h1>",
+        reading_view(reading, found, "the file").text,
+    ]
+    if len(found.table):
+        first = found.table.head(MAX_REPORT_ROWS)
+        parts.append(scroll_table(first, "Every rollout").text)
+        if len(found.table) > len(first):
+            left = f"{len(found.table) - len(first):,} more rows are left out here."
+            parts.append(note(left, "look").text)
+    size, told = 0, 0
+    order = [*found.worth, *(row for row in range(len(found.table)) if row not in found.worth)]
+    for index in order[:MAX_REPORT_DETAILS]:
+        advantage = found.advantages[index]
+        diagnosis = diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
+        views = diagnosis_views(diagnosis, most=12, drawn=1)
+        places = window_places(diagnosis)
+        if places and len(diagnosis.runs) <= MAX_REPORT_RUNS:
+            datum, start = next(iter(places.values()))
+            views += window_views(diagnosis, datum_rows(diagnosis, datum), start)
+        detail = "".join(view.text for view in views)
+        size += len(detail)
+        if told and size > MAX_REPORT_BYTES:
+            break
+        parts.append(detail)
+        told += 1
+    if len(order) > told:
+        parts.append(
+            note(
+                f"The details of {len(order) - told:,} rollouts are left out to keep this page "
+                "small; those that split, warn or are refused came first. The command line "
+                "tells all: `python 404_sequence_extension.py --trajectory FILE`.",
+                "look",
+            ).text
+        )
+    return mo.Html("".join(parts) + "<hr>")
+
+
 @app.class_definition(hide_code=True)
 class CommandParser(argparse.ArgumentParser):
     """Arguments of the command line; an error is one line on standard error, exit code 2."""
@@ -11434,16 +11928,6 @@ def main(argv: Sequence[str]) -> int:
 def _():
     # marimo hands sheets with such a title on to the shadow roots of its widgets
     mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}{editor_css()}</style>')
-    return
-
-
-@app.cell(hide_code=True)
-def _():
-    # `python 404_sequence_extension.py`: the command line instead of the story. This cell refers
-    # to no other, so it runs first. Its functions come from the module that was started; a flat
-    # script made from the notebook has not defined them yet and runs the story.
-    if mo.app_meta().mode == "script" and SCRIPT.__name__ == "__main__" and hasattr(SCRIPT, "main"):
-        sys.exit(SCRIPT.main(sys.argv[1:]))
     return
 
 
