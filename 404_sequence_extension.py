@@ -520,8 +520,10 @@ def _():
     Change an early action, and every later turn that carries it over changes with it. Change one
     token of the history, and the turn splits.
 
-    <p class="edit-static">This is a static copy: the fields show the example, and are live wherever
-    Python runs the notebook.</p>
+    <div class="seq-note seq-static-only"><b>Static page.</b>From here on, fields, menus and
+    buttons show an example: to answer, they need Python
+    (<code>uv run marimo run --no-sandbox 404_sequence_extension.py</code>). Menus and steps
+    inside a figure work here too.</div>
 
     /// details | What can be typed
 
@@ -6249,8 +6251,6 @@ def editor_css() -> str:
 .edit-chip-held{border-color:var(--seq-observation)}
 .edit-chip-gap{justify-content:center}
 .edit-bar{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:0 0 12px}
-.edit-static{display:none}
-#App[data-connection-state="NOT_STARTED"] .edit-static{display:block}
 .edit-lesson{margin:0 0 14px}
 .edit-lanes{overflow-x:auto;margin:8px 0}
 .edit-lanes table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
@@ -6558,7 +6558,10 @@ def style_sheet() -> str:
     """CSS of chips, notes, figures and tables; colours from the palette and marimo's theme.
 
     Cell colours are the same in both themes (ink on fill); all else takes the theme's own
-    variables, so nothing here knows which theme is on.
+    variables, so nothing here knows which theme is on. `seq-static-only` and `seq-live-only`
+    tell a static page from one with Python behind it: only an export holds a code hash.
+    A static page with code mounts an editor for every cell, and each makes the browser style
+    the page anew, so what is folded or out of sight is kept out of that (else: a minute's wait).
     """
     colors = "".join(
         f"--seq-{name}:{entry['fill']};--seq-{name}-ink:{entry['ink']};"
@@ -6610,6 +6613,12 @@ def style_sheet() -> str:
   max-width:100%}
 .vega-bind input[type=range]{accent-color:var(--primary);width:9em;min-height:1.75em}
 .vega-bind input[type=range]+span{min-width:1.5em;font-variant-numeric:tabular-nums}
+.seq-static-only{display:none}
+body:has(>marimo-code-hash) .seq-static-only{display:block}
+body:has(>marimo-code-hash) .seq-live-only{display:none}
+.marimo-cell:not(.published,.interactive){content-visibility:auto;
+  contain-intrinsic-size:auto 60px}
+.cm.opacity-20 .cm-editor{display:none}
 @media (prefers-reduced-motion:reduce){.vega-embed *,.seq-figure *{animation:none!important;
   transition:none!important;scroll-behavior:auto!important}}
 """

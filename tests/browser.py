@@ -512,11 +512,13 @@ def cell_figures(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
     specs: list[dict[str, Any]] = []
     for output in cell.get("outputs") or []:
         for mime, data in (output.get("data") or {}).items():
-            if mime.startswith("application/vnd.vega") and data:
-                specs.append(json.loads(data) if isinstance(data, str) else data)
-            elif isinstance(data, str):
-                # Attributes hold JSON, figures in widgets nest it; unescape until it is bare.
-                specs += [json.loads(json.loads(text)) for text in nested_figures(data)]
+            found = [data] if mime.startswith("application/vnd.vega") and data else []
+            if not found and isinstance(data, str):
+                found = nested_figures(data)
+            for spec in found:
+                while isinstance(spec, str):  # an attribute holds the JSON of JSON text
+                    spec = json.loads(spec)
+                specs.append(spec)
     return specs
 
 
