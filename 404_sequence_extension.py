@@ -5721,11 +5721,43 @@ def align_tails(held: str, new: str, cells: int = 40_000_000) -> list[tuple[int,
         for op in reversed(list(kept))
         if op.tag == "equal"
     ]
-    fewest = min(forward, backward, key=len)
-    blocks = [(start, other, end - start) for start, other, end in fewest]
-    if tail:
-        blocks.append((rows, columns, tail))
-    return blocks
+    readings = [
+        join_blocks(
+            held,
+            new,
+            [(start, other, end - start) for start, other, end in reading]
+            + ([(rows, columns, tail)] if tail else []),
+        )
+        for reading in (forward, backward)
+    ]
+    return min(readings, key=len)
+
+
+@app.function(hide_code=True)
+def join_blocks(
+    held: str, new: str, blocks: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, int]]:
+    """Slide a whole block across a gap on one side where that joins it to its neighbour."""
+    joined: list[tuple[int, int, int]] = []
+    for block in blocks:
+        c, d, length = block
+        while joined:
+            a, b, size = joined[-1]
+            # The gap lies in one text only; in the other the two blocks touch.
+            if b + size == d and held[a : a + size] == held[c - size : c]:
+                c, d = c - size, b
+            elif a + size == c and new[b : b + size] == new[d - size : d]:
+                c, d = a, d - size
+            elif (b + size == d and held[c : c + length] == held[a + size : a + size + length]) or (
+                a + size == c and new[d : d + length] == new[b + size : b + size + length]
+            ):
+                c, d = a, b
+            else:
+                break
+            length += size
+            joined.pop()
+        joined.append((c, d, length))
+    return joined
 
 
 @app.function(hide_code=True)

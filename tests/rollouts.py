@@ -1,0 +1,77 @@
+"""Small makers of trajectories and rollouts, and the cases with known answers."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tinker
+from tinker_cookbook.completers import TokensWithLogprobs
+from tinker_cookbook.rl.types import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, Transition
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def to_model_input(elements: Iterable[Any]) -> tinker.ModelInput:
+    """Token ids and image chunks to a `ModelInput`, one chunk per element: the plainest way."""
+    return tinker.ModelInput(
+        chunks=[
+            tinker.EncodedTextChunk(tokens=[element]) if isinstance(element, int) else element
+            for element in elements
+        ]
+    )
+
+
+def picture(name: str, tokens: int) -> tinker.types.ImageChunk:
+    return tinker.types.ImageChunk(data=name.encode(), format="png", expected_tokens=tokens)
+
+
+def make_turn(
+    ob: Sequence[Any], ac: Sequence[int], logprobs: Any = "auto", masked: bool = False
+) -> Transition:
+    """One transition; logprobs are made up unless given."""
+    given = [-0.1 - 0.05 * k for k in range(len(ac))] if logprobs == "auto" else logprobs
+    return Transition(
+        ob=to_model_input(ob),
+        ac=TokensWithLogprobs(list(ac), given),
+        reward=0.0,
+        episode_done=False,
+        metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if masked else {},
+    )
+
+
+def make_trajectory(*turns: Transition | tuple[Sequence[Any], Sequence[int]]) -> Trajectory:
+    """A trajectory of transitions, or of (observation, action) pairs."""
+    return Trajectory(
+        transitions=[
+            turn if isinstance(turn, Transition) else make_turn(turn[0], turn[1]) for turn in turns
+        ],
+        final_ob=tinker.ModelInput.empty(),
+    )
+
+
+def make_rollout(nb: ModuleType, *turns: Any, vocab: Mapping[int, str] | None = None) -> Any:
+    """A `Rollout` of the notebook."""
+    return nb.Rollout("made", make_trajectory(*turns), vocab or {})
+
+
+def case_rollout(nb: ModuleType, case: Mapping[str, Any]) -> Any:
+    """One line of cases.jsonl as a rollout: read here on its own, not by the notebook."""
+    turns = []
+    for turn in case["transitions"]:
+        ob = [
+            picture(item["image"], item["tokens"]) if isinstance(item, dict) else item
+            for item in turn["ob"]
+        ]
+        logprobs = turn["logprobs"]
+        if logprobs is not None:
+            logprobs = [float("nan") if item is None else float(item) for item in logprobs]
+        made = make_turn(ob, turn["ac"], logprobs)
+        made.metrics.update(turn.get("metrics", {}))
+        turns.append(made)
+    vocab = {int(token): text for token, text in case.get("vocab", {}).items()}
+    return nb.Rollout(case["name"], make_trajectory(*turns), vocab)
