@@ -335,15 +335,6 @@ with app.setup(hide_code=True):
     GENERATION_SUFFIX_TOKENS = 8
     # Stands in for log-probabilities where no model was asked.
     PLACEHOLDER_LOGPROB = -1.0
-    # In a static page no kernel is ever called: there no answer can be sent, so the form gives
-    # way to an answer that unfolds. The page itself knows, Python does not.
-    QUIZ_STYLE = """<style>
-    .quiz-card { border-left: 3px solid #7A828C; padding-left: 1rem; }
-    .quiz-live { max-width: 28rem; }
-    .quiz-static summary { cursor: pointer; font-weight: 600; }
-    .quiz-static, #App[data-connection-state="NOT_STARTED"] .quiz-live { display: none; }
-    #App[data-connection-state="NOT_STARTED"] .quiz-static { display: block; }
-    </style>"""
     # Bound of a reward typed in section 6: larger ones do not fit a cell.
     MAX_REWARD = 1_000_000.0
 
@@ -412,7 +403,7 @@ def _():
     Each turn the model sees a prompt and answers it. `trajectory_to_data` holds one running
     sequence, observation and action tokens together, and asks whether the next observation starts
     with it. If so, only what is new is appended; if not, the datum is closed. Only actions are
-    trained on: their mask is 1.
+    trained; `mask` marks them with 1.
     """)
     return
 
@@ -832,12 +823,16 @@ def _(diagnosis):
 
 @app.cell(hide_code=True)
 def _(diagnosis):
+    # Where nothing splits, another scenario shows what a split looks like.
+    _scenario = scenarios()["removed"]
+    _splits = diagnosis is not None and bool(diagnosis.breaks)
+    _shown = diagnosis if _splits else diagnose(scenario_rollout(_scenario))
     # The first break is the figure; the others unfold below it, in the static page too.
     _drawn = [
-        break_figure(break_table(diagnosis, _found), break_title(diagnosis, _found)).text
-        for _found in (diagnosis.breaks[:8] if diagnosis else ())
+        break_figure(break_table(_shown, _found), break_title(_shown, _found)).text
+        for _found in _shown.breaks[:8]
     ]
-    _names = [break_headline(_found) for _found in (diagnosis.breaks if diagnosis else ())]
+    _names = [break_headline(_found) for _found in _shown.breaks]
     _others = [
         f'<details class="seq-facts"><summary>{html.escape(_name)}</summary>{_figure}</details>'
         for _name, _figure in zip(_names[1:], _drawn[1:], strict=False)
@@ -845,11 +840,11 @@ def _(diagnosis):
     _left = len(_names) - len(_drawn)
     if _left:
         _others.append(note(f"{count_of(_left, 'more break')} not drawn.").text)
-    mo.Html("".join([*_drawn[:1], *_others])) if _drawn else (
-        note("No turn splits: every observation starts with all that was held.")
-        if diagnosis
-        else None
-    )
+    _told = note(
+        "No turn splits: every observation starts with all that was held. For a split to look "
+        f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
+    ).text
+    mo.Html("".join([*([] if _splits else [_told]), *_drawn[:1], *_others])) if diagnosis else None
     return
 
 
@@ -921,11 +916,11 @@ def _():
     mo.md(r"""
     ## 6. One number per trajectory
 
-    **In short:** the rewards of all turns are summed, the group's mean is taken off, and what
-    is left stands on every trained token of the rollout.
+    **In short: the rewards of all turns are summed, the group's mean is taken off, and what is
+    left stands on every trained token of the rollout.**
 
-    Six answers to one prompt make a group, a `TrajectoryGroup`. `compute_advantages` subtracts
-    the group's mean reward and divides by nothing. `assemble_training_data` hands the result to
+    Several rollouts of one prompt make a `TrajectoryGroup`. `compute_advantages` subtracts the
+    group's mean reward and divides by nothing. `assemble_training_data` hands the result to
     `trajectory_to_data`, one number per trajectory, however many turns it had and however many
     datums it became.
     """)
@@ -1051,9 +1046,7 @@ def _(group_members):
         for name in _constant.data[0].loss_fn_inputs
         if name not in sent_to_loss(_constant.data)[0].loss_fn_inputs
     ]
-    mo.vstack(
-        [
-            mo.md(f"""
+    _prose = mo.md(f"""
     ### `mask` or `advantages`?
 
     `train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in _removed)} out of
@@ -1065,16 +1058,12 @@ def _(group_members):
     from 0 on {nonzero_targets(_constant.data, "advantages")} of them. `mask` serves the metrics
     and the KL penalty: with a penalty, `incorporate_kl_penalty` changes the advantage of
     {nonzero_targets(_penalised, "advantages")} targets, exactly those.
-    """),
-            mo.Html(table_html(loss_fields(_constant.data))),
-            mo.accordion(
-                {
-                    "The line that removes it, from the installed package": mo.md(
-                        f"```python\n{mask_lines()}\n```"
-                    )
-                }
-            ),
-        ]
+    """)
+    _line = mo.md(f"```python\n{mask_lines()}\n```")
+    mo.Html(
+        f"{_prose.text}{table_html(loss_fields(_constant.data))}"
+        '<details class="seq-facts"><summary>The lines that remove it, in the installed package'
+        f"</summary>{_line.text}</details>"
     )
     return
 
@@ -1084,8 +1073,8 @@ def _():
     mo.md(r"""
     ## 7. A multi-turn environment
 
-    **In short:** you write an environment that speaks in messages; `EnvFromMessageEnv` makes
-    tokens of it, and never checks whether one prompt continues the last.
+    **In short: you write an environment that speaks in messages; `EnvFromMessageEnv` makes
+    tokens of it, and never checks whether one prompt continues the last.**
 
     A `MessageEnv` has two methods: `initial_observation` opens the conversation, `step` takes
     an answer and returns the reward and the conversation so far. `EnvFromMessageEnv` renders
@@ -1149,7 +1138,7 @@ def _():
                 "Choose a row, then change it: lower `max_trajectory_tokens` until the ending is "
                 "another, give another renderer the same pupil. `max_generation_tokens` is the "
                 "limit of one answer, and as many tokens are reserved for it in the budget. "
-                "(Playing needs the live page.)"
+                '<span class="static-only">Playing needs the live page.</span>'
             ),
             env_preset,
         ]
@@ -1465,7 +1454,8 @@ def _():
     **In short: give it what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    The text below is an example. Uploading, changing it and moving the window need the live page.
+    The text below is an example. <span class="static-only">Uploading, changing it and moving the
+    window need the live page.</span>
     """)
     return
 
@@ -1605,8 +1595,9 @@ def _():
     mo.md(r"""
     ## 10. Check yourself
 
-    **In short:** answer first, then let the code answer. Every right answer below comes from a
-    call to the cookbook that was made when this page was.
+    **In short: answer first, then let the code answer.**
+
+    Every right answer comes from a call to the cookbook that was made when this page was.
     """)
     return
 
@@ -1635,7 +1626,6 @@ def _(quiz_again):
         }
     )
     quiz_first = {}
-    mo.Html(QUIZ_STYLE)
     return quiz_first, quiz_forms, quiz_list
 
 
@@ -1644,17 +1634,18 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
     for _key, _chosen in quiz_forms.value.items():
         if _chosen is not None:
             quiz_first.setdefault(_key, _chosen)
+    _cards = "".join(
+        quiz_card(
+            number,
+            question,
+            quiz_forms.elements[question.key],
+            quiz_forms.value[question.key],
+        ).text
+        for number, question in enumerate(quiz_list, start=1)
+    )
     mo.vstack(
         [
-            *[
-                quiz_card(
-                    number,
-                    question,
-                    quiz_forms.elements[question.key],
-                    quiz_forms.value[question.key],
-                )
-                for number, question in enumerate(quiz_list, start=1)
-            ],
+            mo.Html(f'<div class="quiz-grid">{_cards}</div>'),
             mo.hstack(
                 [mo.md(quiz_score(quiz_list, quiz_first)), quiz_again],
                 justify="start",
@@ -1672,8 +1663,8 @@ def _():
     mo.md(f"""
     ## 11. Summary
 
-    **In short:** one running sequence, one number per rollout, and the first token that differs
-    decides.
+    **In short: one running sequence, one number per rollout, and the first token that differs
+    decides.**
 
     {summary_text()}
     """)
@@ -6587,7 +6578,10 @@ class Figure:
 
 @app.function(hide_code=True)
 def style_sheet() -> str:
-    """CSS of chips, notes, figures and tables; colours from the palette and marimo's theme.
+    """CSS of chips, notes, figures, tables and questions; colours from palette and theme.
+
+    A static page never connects to a kernel, and says so in the page, not in Python: what
+    cannot work there gives way to what can.
 
     Cell colours are the same in both themes (ink on fill); all else takes the theme's own
     variables, so nothing here knows which theme is on. `seq-static-only` and `seq-live-only`
@@ -6613,6 +6607,13 @@ def style_sheet() -> str:
 .seq-look{border-left-color:var(--seq-look)}
 .seq-error{border-left-color:var(--seq-break)}
 .seq-note>b:first-child{margin-right:.4em}
+.static-only,.quiz-static,#App[data-connection-state="NOT_STARTED"] .quiz-live{display:none}
+#App[data-connection-state="NOT_STARTED"] .static-only{display:inline}
+#App[data-connection-state="NOT_STARTED"] .quiz-static{display:block}
+.quiz-grid{display:grid;gap:2rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}
+.quiz-card{min-width:0;padding-left:1rem;border-left:3px solid var(--seq-axis)}
+.quiz-live{max-width:28rem}
+.quiz-static summary{cursor:pointer;font-weight:600}
 .seq-figure{margin:.75em 0;max-width:100%}
 .seq-figure>figcaption{margin:0 0 .35em;color:var(--foreground);font-size:.95em}
 .seq-figure>figcaption>span{color:var(--muted-foreground);display:block}
@@ -11246,7 +11247,7 @@ def misconceptions() -> list[Misconception]:
 def misconception_table(told: Sequence[Misconception]) -> str:
     """The list as a markdown table of two columns."""
     rows = [f"| {one.said} | {one.code} |" for one in told]
-    return "\n".join(["| People say | The code says |", "| --- | --- |", *rows])
+    return "\n".join(["| People say | The code says |", "| :--- | :--- |", *rows])
 
 
 @app.function(hide_code=True)
