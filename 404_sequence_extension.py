@@ -7656,7 +7656,9 @@ def cost_facts(growth: pd.DataFrame) -> pd.DataFrame:
 @app.function(hide_code=True)
 def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
     """The columns of the strips as a readable table: a row per input with its target."""
-    rows = table[~table["mask"].isna()]
+    # a window may end inside its datum: its last row has a target that is not in the table
+    rows = table.iloc[:-1]
+    rows = rows[~rows["mask"].isna()]
     after = table.shift(-1).loc[rows.index]
     parts = {"O": "observation", "A": "action"}
     return pd.DataFrame(
@@ -11640,7 +11642,8 @@ def diagnosis_views(diagnosis: Diagnosis, most: int = 40, drawn: int = 5) -> lis
         most: Lines of verdicts at most.
         drawn: Breaks drawn at most; the first stands open, the others unfold.
     """
-    views = [mo.Html(f"<h3>{html.escape(printable(diagnosis.rollout.name, 120))}</h3>")]
+    name = html.escape(printable(diagnosis.rollout.name, 120))
+    views = [mo.Html(f'<h3 style="font-size:1.15em;font-weight:600">{name}</h3>')]
     if diagnosis.built.error_message is not None:
         views.append(note(diagnosis.built.error_message, "error"))
     else:
@@ -11696,7 +11699,9 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
     if datums <= MAX_DRAWN_DATUMS:
         views.append(
             figure_box(
-                runs_chart(diagnosis.runs, marks, shown=(datum, start, WINDOW)),
+                runs_chart(
+                    diagnosis.runs, marks, shown=(datum, start, min(WINDOW, len(rows) - start))
+                ),
                 f"{count_of(turns, 'turn')} in {count_of(datums, 'datum')}; the frame marks the "
                 "window below",
             )

@@ -1,0 +1,116 @@
+"""Speed and memory of long rollouts and large files; `python tests/bench_files.py` prints a table.
+
+Each figure is a ratio, so that machines compare: work on a rollout against one bare
+`trajectory_to_data` call on it, reading against the JSON parser alone on the same bytes.
+"""
+
+import io
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+TURNS = 100
+SIZES = (8_000, 32_000, 128_000)
+
+
+def long_rollout(turns: int, tokens: int, full: bool = False, split: int = 0) -> dict[str, Any]:
+    """A rollout in the file format, of `tokens` tokens in the end.
+
+    Args:
+        turns: Number of turns.
+        tokens: Length of the last observation and action together.
+        full: Write every observation whole instead of appending.
+        split: Every that many turns the observation starts anew (0: never).
+    """
+    step = tokens // turns
+    ids = [17 * index % 150_000 for index in range(tokens)]
+    made: list[dict[str, Any]] = []
+    for turn in range(turns):
+        start, end = turn * step, (turn + 1) * step
+        cut = end - step // 4
+        anew = bool(split) and turn > 0 and turn % split == 0
+        if anew:
+            ids[0] += 1
+        whole = full or anew or not turn
+        ob = {"ob": ids[:cut]} if whole else {"append": ids[start:cut]}
+        made.append({**ob, "ac": ids[cut:end], "logprobs": [-0.25] * (end - cut)})
+    return {"name": f"{tokens} tokens", "transitions": made}
+
+
+def least(work: Callable[[], Any], times: int = 3) -> float:
+    """Seconds of processor time of the fastest of some runs."""
+    spent = []
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def peak(work: Callable[[], Any]) -> float:
+    """Megabytes allocated at most while the work runs."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def bench_files(nb: Any) -> list[dict[str, Any]]:
+    """One row per size and kind of rollout.
+
+    Args:
+        nb: The notebook as a module.
+    """
+    rows = []
+    for split in (0, 10):
+        for tokens in SIZES:
+            data = json.dumps(long_rollout(TURNS, tokens, full=True, split=split)).encode()
+            (rollout,) = nb.read_rollouts(data).rollouts
+
+            def bare(rollout: Any = rollout) -> Any:
+                return nb.trajectory_to_data(rollout.trajectory, 1.0)
+
+            def draw(rollout: Any = rollout) -> Any:
+                diagnosis = nb.diagnose(rollout)
+                datum, start = next(iter(nb.window_places(diagnosis).values()))
+                marks = nb.break_marks(diagnosis)
+                chart = nb.runs_chart(diagnosis.runs, marks, shown=(datum, start, nb.WINDOW))
+                seen = nb.window(nb.datum_rows(diagnosis, datum), start, nb.WINDOW)
+                return len(json.dumps(chart.to_dict())), nb.strip_chart(seen)
+
+            def read(data: bytes = data) -> Any:
+                return list(nb.iter_rollouts(io.BytesIO(data)))
+
+            def parse(data: bytes = data) -> Any:
+                return json.loads(data)
+
+            base, parsing = least(bare), least(parse)
+            rows.append(
+                {
+                    "tokens": tokens,
+                    "splits": "no" if not split else f"every {split} turns",
+                    "file MB": round(len(data) / 1e6, 1),
+                    "trajectory_to_data s": round(base, 3),
+                    "diagnosis and figures": f"{least(draw) / base:.1f} x",
+                    "their memory": f"{peak(draw) / peak(bare):.1f} x",
+                    "parser s": round(parsing, 3),
+                    "reading": f"{least(read) / parsing:.1f} x",
+                    # tracing the largest file takes minutes, and the ratio is the same
+                    "reading's memory": f"{peak(read) / peak(parse):.1f} x"
+                    if tokens <= 32_000
+                    else "",
+                    "figure KB": round(draw()[0] / 1e3, 1),
+                }
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    import pandas as pd
+    from conftest import load_notebook
+
+    print(pd.DataFrame(bench_files(load_notebook())).to_string(index=False))

@@ -1,0 +1,90 @@
+"""Section 9 and the report page, without a browser.
+
+Invariants:
+
+1. Bounded: what is shown of a file grows neither with its tokens nor, past a bound, with its rows,
+   and says what it leaves out.
+2. Escaped: text of a file is never markup.
+3. Window: it starts at the first break, and shows the rows of the real alignment.
+4. Copyable: the code shown is the code that runs.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from bench_files import long_rollout
+from conftest import load_notebook
+
+nb = load_notebook()
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def shown(*trajectories: Any) -> str:
+    reading = nb.read_rollouts(json.dumps(list(trajectories)))
+    return str(nb.report_view(reading, nb.overview(reading.rollouts), "rollouts.json").text)
+
+
+@pytest.mark.parametrize("split", [0, 3])
+def test_report_does_not_grow_with_tokens(split: int) -> None:
+    """Invariant 1."""
+    sizes = [len(shown(long_rollout(30, tokens, split=split))) for tokens in (3_000, 30_000)]
+    assert sizes[1] < 1.2 * sizes[0]
+
+
+def test_report_of_many_rollouts_is_bounded() -> None:
+    """Invariant 1: 600 rollouts that split."""
+    turns = [{"ob": [i], "ac": [1], "logprobs": [-0.1]} for i in range(12)]
+    text = shown(*[{"transitions": turns}] * 600)
+    assert len(text) < 400_000
+    assert "more rows are left out" in text
+    assert "The details of" in text
+
+
+def test_text_of_a_file_is_never_markup() -> None:
+    """Invariant 2: names, groups, token texts, faulty values."""
+    turns = [
+        {"ob": [1, 2], "ac": [3], "logprobs": [None]},
+        {"ob": [1, 4], "ac": [3], "logprobs": [-0.5]},
+    ]
+    vocab = {str(token): EVIL for token in range(5)}
+    text = shown(
+        {"name": EVIL, "group": EVIL, "vocab": vocab, "transitions": turns},
+        {"name": EVIL, "transitions": [{"ob": [EVIL], "ac": []}]},
+    )
+    assert "<img" not in text
+    assert "&lt;img" in text
+
+
+def test_window_starts_at_the_first_break() -> None:
+    """Invariant 3."""
+    reading = nb.read_rollouts(json.dumps(long_rollout(12, 1_200, split=4)))
+    diagnosis = nb.diagnose(reading.rollouts[0])
+    datum, start = next(iter(nb.window_places(diagnosis).values()))
+    mark = nb.break_marks(diagnosis)[0]
+    assert datum == mark[0]
+    assert start <= mark[1] < start + nb.WINDOW
+    rows = nb.datum_rows(diagnosis, datum)
+    table = nb.alignment_table(diagnosis.built, diagnosis.runs)
+    assert rows["token"].tolist() == table[table["datum"] == datum]["token"].tolist()
+    for place in (0, start, len(rows) - 2):
+        assert len(nb.window_views(diagnosis, rows, place)) == 3
+
+
+def test_example_shows_good_and_bad() -> None:
+    """Invariant 3: what the static page carries."""
+    reading = nb.read_rollouts(nb.example_rollouts())
+    found = nb.overview(reading.rollouts)
+    assert (len(reading.rollouts), len(reading.issues)) == (3, 1)
+    assert found.totals.causes
+    assert sum(found.table["advantage"]) == pytest.approx(0)
+
+
+def test_copied_code_runs_alone() -> None:
+    """Invariant 4: the dump, pasted into another file, writes the same."""
+    scope: dict[str, Any] = {}
+    exec(nb.dump_code(), scope)
+    for rollout in nb.read_rollouts(nb.example_rollouts()).rollouts:
+        copied = scope["trajectory_to_native"](rollout.trajectory)
+        assert copied == nb.trajectory_to_native(rollout.trajectory)
