@@ -160,8 +160,9 @@ def copy_project(target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     for name in (NOTEBOOK.name, "pyproject.toml", "uv.lock", "README.md"):
         shutil.copy(ROOT / name, target / name)
-    if (ROOT / "assets").is_dir():
-        shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
+    for folder in ("assets", "__marimo__/assets"):
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, target / folder, dirs_exist_ok=True)
     return target / NOTEBOOK.name
 
 
@@ -545,10 +546,10 @@ def spec_rows(spec: Any) -> int:
         if key == "datasets":
             rows += sum(len(dataset) for dataset in value.values())
         elif key == "data" and isinstance(value, dict) and "url" in value:
-            text = base64.b64decode(value["url"].split(",", 1)[1]).decode()
-            rows += sum(1 for _ in csv.reader(io.StringIO(text))) - 1
+            rows += csv_rows(base64.b64decode(value["url"].split(",", 1)[1]).decode())
         elif key == "data" and isinstance(value, dict) and "values" in value:
-            rows += len(value["values"])
+            values = value["values"]
+            rows += csv_rows(values) if isinstance(values, str) else len(values)
         elif key == "data" and isinstance(value, dict) and "sequence" in value:
             rows += 1
         else:
@@ -556,9 +557,25 @@ def spec_rows(spec: Any) -> int:
     return rows
 
 
+def csv_rows(text: str) -> int:
+    """Rows of a CSV text without its header."""
+    return sum(1 for row in csv.reader(io.StringIO(text)) if row) - 1
+
+
 def plain(markup: str) -> str:
     """Text of a piece of HTML, good enough for a message."""
     return html.unescape(re.sub(r"<[^>]*>", "", markup)).strip()
+
+
+def output_lines(output: str) -> list[str]:
+    """What a marimo command printed, without the one line that it prints by mistake.
+
+    marimo 0.25 says that it ignores `tool.marimo.opengraph`; it means the configuration, and
+    takes the link preview from there all the same (see `test_served.py`).
+    """
+    return [
+        line for line in output.splitlines() if line.strip() and "tool.marimo.opengraph" not in line
+    ]
 
 
 def first_line(code: str) -> str:
@@ -591,33 +608,26 @@ def take_screens(
 def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ()) -> list[Path]:
     """Pictures of what a reader sees now: the whole page, or each section in full."""
     page = reader.page
-    height = page.evaluate(
-        "() => Math.max(document.documentElement.scrollHeight, "
-        "document.querySelector('#App')?.scrollHeight ?? 0)"
-    )
-    # marimo scrolls inside #App; a window as high as the page shows all of it at once.
     assert page.viewport_size is not None
-    page.set_viewport_size({"width": page.viewport_size["width"], "height": min(height, 16000)})
-    reader.settle()
-    made: list[Path] = []
+    width = page.viewport_size["width"]
+
+    def picture(path: Path, top: float, height: float) -> Path:
+        # marimo scrolls inside #App; a window as high as the part shows all of it at once.
+        page.set_viewport_size({"width": width, "height": max(100, min(int(height), 12000))})
+        page.evaluate("top => document.querySelector('#App').scrollTo(0, top)", top)
+        reader.settle()
+        page.screenshot(path=path)
+        return path
+
     if not sections:
-        made.append(folder / f"{name}.png")
-        page.screenshot(path=made[-1])
+        whole = page.evaluate("document.querySelector('#App').scrollHeight")
+        return [picture(folder / f"{name}.png", 0, whole)]
+    made: list[Path] = []
     for number in sections:
+        page.evaluate("document.querySelector('#App').scrollTo(0, 0)")
         boxes = [box for cell in reader.section(number) if (box := cell.bounding_box())]
-        boxes = [box for box in boxes if box["height"] > 0]
-        if not boxes:
-            continue
-        top = boxes[0]["y"]
-        bottom = boxes[-1]["y"] + boxes[-1]["height"]
-        made.append(folder / f"{name}-{number:02}.png")
-        page.screenshot(
-            path=made[-1],
-            clip={
-                "x": 0,
-                "y": top,
-                "width": page.viewport_size["width"],
-                "height": max(1.0, bottom - top),
-            },
-        )
+        if boxes:
+            top, last = boxes[0]["y"], boxes[-1]
+            bottom = last["y"] + last["height"]
+            made.append(picture(folder / f"{name}-{number:02}.png", top, bottom - top + 40))
     return made

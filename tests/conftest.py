@@ -88,6 +88,15 @@ def exported_html(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Ex
     return export_html(project, tmp_path_factory.mktemp("export") / "page.html")
 
 
+@pytest.fixture(scope="session")
+def story_html(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """The static page for sites, without code; made from the file alone in an empty folder."""
+    folder = tmp_path_factory.mktemp("alone")
+    alone = folder / NOTEBOOK.name
+    alone.write_bytes(NOTEBOOK.read_bytes())
+    return export_html(alone, folder / "page.html", "--no-include-code")
+
+
 @pytest.fixture
 def run_page(browser: Browser, run_server: Server) -> Iterator[Reader]:
     """A reader of the app, with all cells run. Faults left at the end fail the test."""
@@ -98,9 +107,9 @@ def run_page(browser: Browser, run_server: Server) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def static_page(browser: Browser, exported_html: Export) -> Iterator[Reader]:
+def static_page(browser: Browser, story_html: Export) -> Iterator[Reader]:
     """A reader of the static page, with no Python behind it and no network before it."""
-    with seat(browser, answers={STATIC_URL: exported_html.path}) as reader:
+    with seat(browser, answers={STATIC_URL: story_html.path}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         yield reader

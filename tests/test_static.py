@@ -1,15 +1,206 @@
-"""The static page that `marimo export html` writes."""
+"""The static page that `marimo export html` writes, and the proof that its checks bite."""
 
-from browser import Export, Reader
+from pathlib import Path
+
+import pytest
+from browser import (
+    STATIC_URL,
+    Export,
+    Reader,
+    export_html,
+    output_lines,
+    run_marimo,
+    seat,
+    spec_rows,
+)
+from playwright.sync_api import Browser, expect
+
+# 1. Cells that fail in the ways known to pass unnoticed; the last two are sound.
+FAULTY = """
+import marimo
+
+app = marimo.App()
+
+with app.setup:
+    import altair as alt
+    import marimo as mo
+    import pandas as pd
+
+@app.cell
+def _():
+    too_many = alt.Chart(pd.DataFrame({"x": range(20_001)})).mark_bar().encode(x="x:Q")
+    too_many
+    return
+
+@app.cell
+def _():
+    print("noise")
+    return
+
+@app.cell
+def _():
+    empty = alt.Chart(pd.DataFrame({"x": []})).mark_bar().encode(x="x:Q")
+    mo.vstack([empty])
+    return
+
+@app.cell
+def _():
+    sound = alt.Chart(pd.DataFrame({"x": [1, 2, 3]})).mark_bar().encode(x="x:Q")
+    mo.accordion({"Sound": sound})
+    return
+
+@app.cell
+def _():
+    mo.md("Sound as well")
+    return
+"""
+# 2. A cell that raises: the one fault that the exit code tells.
+RAISING = FAULTY.split("@app.cell")[0] + "@app.cell\ndef _():\n    1 / 0\n    return\n"
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    folder = tmp_path_factory.mktemp("faulty")
+    (folder / "faulty.py").write_text(FAULTY, encoding="utf-8")
+    return export_html(folder / "faulty.py", folder / "faulty.html")
+
+
+def test_each_unnoticed_fault_is_found(faulty: Export) -> None:
+    assert faulty.code == 0  # why the exit code is not trusted
+    found = "\n".join(faulty.faults())
+    assert "MaxRowsError" in found
+    assert "stdout: noise" in found
+    assert "cell `empty = " in found
+    assert "figure without a row" in found
+    assert "Sound" not in found
+    assert "`sound = " not in found
+
+
+def test_figures_inside_widgets_are_found(faulty: Export) -> None:
+    assert [spec_rows(spec) for spec in faulty.figures()] == [0, 3]
+
+
+def test_a_raising_cell_is_found(tmp_path: Path) -> None:
+    (tmp_path / "raising.py").write_text(RAISING, encoding="utf-8")
+    assert "division by zero" in "\n".join(
+        export_html(tmp_path / "raising.py", tmp_path / "raising.html").faults()
+    )
+
+
+def test_blank_figures_are_found(browser: Browser, faulty: Export) -> None:
+    with seat(browser, answers={STATIC_URL: faulty.path}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.settle()
+        assert reader.blank_figures() == []
+        reader.page.locator(".vega-embed canvas").first.evaluate(
+            "canvas => canvas.getContext('2d').reset()"
+        )
+        assert reader.blank_figures() == [0]
 
 
 def test_exported_session_is_clean(exported_html: Export) -> None:
     assert exported_html.code == 0
-    assert exported_html.output.strip() == ""
+    assert output_lines(exported_html.output) == []
     assert exported_html.faults() == []
+    assert len(exported_html.figures()) >= 5
 
 
-def test_static_page_draws_every_figure(static_page: Reader) -> None:
-    assert static_page.page.locator("h2").first.inner_text() == "1. The idea"
-    assert static_page.failed_cells() == []
+def test_page_without_code_stays_small(story_html: Export) -> None:
+    assert len(story_html.text.encode()) <= 500_000
+
+
+def test_page_with_code_draws_every_figure(browser: Browser, exported_html: Export) -> None:
+    with seat(browser, answers={STATIC_URL: exported_html.path}) as reader:
+        page = reader.page
+        page.goto(STATIC_URL)
+        reader.settle()
+        expect(page.get_by_role("heading", name="1. The idea")).to_be_visible()
+        assert reader.figures().count() > 0
+        assert reader.blank_figures() == []
+        assert reader.failed_cells() == []
+        # An editor per cell would have the browser style the whole page anew hundreds of times.
+        folded = page.locator(".cm.opacity-20 .cm-editor")
+        assert folded.count() > 20
+        assert folded.first.evaluate("e => getComputedStyle(e).display") == "none"
+        cell = page.locator(".marimo-cell").first
+        assert cell.evaluate("e => getComputedStyle(e).contentVisibility") == "auto"
+        assert reader.faults == []
+
+
+def test_story_is_complete_and_says_what_needs_a_kernel(static_page: Reader) -> None:
+    page = static_page.page
+    assert [heading.split(".")[0] for heading in page.locator("h2").all_inner_texts()][:11] == [
+        str(number) for number in range(1, 12)
+    ]
+    said = page.locator(".seq-static-only")
+    expect(said).to_have_count(1)
+    expect(said).to_be_visible()
+    # It stands before the first field that does nothing.
+    top = said.bounding_box()
+    first_field = page.get_by_label("Scenario", exact=True).last.bounding_box()
+    assert top is not None
+    assert first_field is not None
+    assert top["y"] < first_field["y"]
+    assert static_page.figures().count() > 0
     assert static_page.blank_figures() == []
+    assert static_page.failed_cells() == []
+
+
+def test_step_and_menu_work_without_python(static_page: Reader) -> None:
+    page = static_page.page
+    figure = page.locator(".vega-embed", has=page.get_by_role("slider")).first
+    canvas = figure.locator("canvas")
+    seen = [canvas.evaluate("c => c.toDataURL()")]
+    step = figure.get_by_role("slider").first
+    step.focus()
+    step.press("Home")
+    seen.append(canvas.evaluate("c => c.toDataURL()"))
+    step.press("ArrowRight")
+    seen.append(canvas.evaluate("c => c.toDataURL()"))
+    menu = figure.get_by_role("combobox").first
+    menu.select_option(index=3)
+    seen.append(canvas.evaluate("c => c.toDataURL()"))
+    assert len(set(seen)) == 4
+
+
+def test_page_fits_a_phone(browser: Browser, story_html: Export) -> None:
+    with seat(browser, width=390, answers={STATIC_URL: story_html.path}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.settle()
+        assert reader.page_overflow() == 0
+        assert reader.blank_figures() == []
+
+
+def test_page_fits_a_frame_of_another_page(browser: Browser, story_html: Export) -> None:
+    """The README's iframe: fixed height, scrolls inside, the outer page does not widen."""
+    outer = STATIC_URL.replace("page.html", "outer.html")
+    frame = '<iframe src="page.html" title="t" width="100%" height="900" style="border: 0">'
+    with seat(browser, answers={outer: frame, STATIC_URL: story_html.path}) as reader:
+        reader.page.goto(outer)
+        inner = reader.page.frame_locator("iframe")
+        expect(inner.get_by_role("heading", name="1. The idea")).to_be_visible()
+        height = reader.page.locator("iframe").evaluate("e => e.getBoundingClientRect().height")
+        assert height == 900
+        app = inner.locator("#App")
+        assert app.evaluate("e => e.scrollHeight > e.clientHeight && e.clientHeight <= 900")
+        assert reader.faults == []
+
+
+def test_file_alone_in_an_empty_folder(story_html: Export) -> None:
+    """No project, no assets: exported without an error line, with the same story and theme."""
+    assert not (story_html.path.parent / "pyproject.toml").exists()
+    assert story_html.code == 0
+    assert output_lines(story_html.output) == []
+    assert story_html.faults() == []
+    assert '"theme": "system"' in story_html.text
+
+
+def test_flat_script_and_markdown_hold_the_story(project: Path, tmp_path: Path) -> None:
+    for kind in ("script", "md"):
+        target = tmp_path / f"page.{kind}"
+        done = run_marimo("export", kind, project, "-o", target, "-f", cwd=tmp_path)
+        assert done.returncode == 0
+        text = target.read_text(encoding="utf-8")
+        assert "## 11. Summary" in text
+        if kind == "script":
+            compile(text, target.name, "exec")

@@ -16,7 +16,10 @@ from browser import NOTEBOOK, PATIENCE_S, ROOT, clean_environment, copy_project,
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^uv.*$", "\n".join(re.findall(r"```bash\n(.*?)```", README, re.S)), re.M)
-EXPORTS = sorted({command for command in COMMANDS if " marimo export " in command})
+# Without code: see `story_html` in conftest.py, made by the same command on no terminal.
+EXPORTS = sorted(
+    {line for line in COMMANDS if " marimo export " in line and "--no-include-code" not in line}
+)
 QUESTION = "[Y/n]"
 
 pytestmark = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed.")

@@ -1,0 +1,220 @@
+"""Thirty readers at one `marimo run`, each editing; on loopback, bounded in time.
+
+    uv run python tests/load.py [--readers 30] [--seconds 60]
+
+Each reader is a session of its own, over websocket and HTTP as the browser would be. It writes a
+token into section 2 that no other reader ever writes, waits for the answer, thinks for a moment,
+and writes the next. Checked: every edit is answered with its own token, no answer holds the token
+of another reader, no cell fails. Reported: times from edit to answer, memory per reader, and what
+is given back after all have left; a second wave shows whether memory grows with readers gone by.
+
+Exit code 1 when an edit was lost, a cell failed or readers saw each other.
+"""
+
+import argparse
+import asyncio
+import html
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import websockets
+from browser import PATIENCE_S, Server, copy_project, mounted, serve
+
+LABEL = "Action tokens"
+# Tokens of readers start here; scenarios use small ids only.
+BASE = 1_000_000
+STRIDE = 10_000
+THINK_S = 1.0
+
+
+@dataclass
+class Tally:
+    """What all readers together saw."""
+
+    seconds: list[float] = field(default_factory=list)
+    openings: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    crossed: list[str] = field(default_factory=list)
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process; 0 where there is no /proc."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return 0.0
+    found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def fields_by_label(markup: str, label: str) -> list[str]:
+    """Ids of the text fields with a label, in order of appearance, at any depth of escaping."""
+    text = markup
+    for _ in range(6):
+        unescaped = html.unescape(text)
+        if unescaped == text:
+            break
+        text = unescaped
+    found = re.findall(
+        r"object-id=\\*['\"]([^'\"\\]+)\\*['\"][^>]*>\s*<marimo-text[^>]*?data-label=(.{0,400})",
+        text,
+    )
+    return [object_id for object_id, rest in found if label in rest]
+
+
+class LoadReader:
+    """One reader: a websocket that listens, and requests that edit."""
+
+    def __init__(self, number: int, server: Server, token: str, tally: Tally) -> None:
+        self.number = number
+        self.server = server
+        self.tally = tally
+        self.session = f"s_{uuid.uuid4().hex[:6]}"
+        self.headers = {"Marimo-Session-Id": self.session, "Marimo-Server-Token": token}
+        self.outputs = ""
+
+    async def until_answered(self, socket: Any) -> None:
+        """Read messages up to the end of a run; keeps the outputs, notes failed cells."""
+        self.outputs = ""
+        while True:
+            message = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+            if message["op"] == "completed-run":
+                return
+            if message["op"] != "cell-op":
+                continue
+            output = message["data"].get("output")
+            if not output:
+                continue
+            if output["channel"] == "marimo-error":
+                self.tally.failures.append(f"reader {self.number}: {output['data']}")
+            self.outputs += str(output["data"])
+
+    async def read(self, seconds: float, all_in: asyncio.Barrier) -> None:
+        """Open the app, wait for the others, then edit until the time is over."""
+        url = self.server.url.replace("http://", "ws://") + f"ws?session_id={self.session}"
+        async with (
+            websockets.connect(url, max_size=None, ping_timeout=None) as socket,
+            httpx.AsyncClient(
+                base_url=self.server.url, headers=self.headers, timeout=PATIENCE_S
+            ) as client,
+        ):
+            started = time.perf_counter()
+            await self.until_answered(socket)
+            self.tally.openings.append(time.perf_counter() - started)
+            fields = fields_by_label(self.outputs, LABEL)
+            if not fields:
+                raise RuntimeError(f"No field {LABEL!r} on the page.")
+            await all_in.wait()
+            end = time.perf_counter() + seconds
+            count = 0
+            while time.perf_counter() < end:
+                await self.edit(client, socket, fields[0], BASE + STRIDE * self.number + count)
+                count += 1
+                await asyncio.sleep(THINK_S)
+
+    async def edit(self, client: httpx.AsyncClient, socket: Any, object_id: str, own: int) -> None:
+        """Write one token that nobody else writes, and look at the answer."""
+        sent = time.perf_counter()
+        answer = await client.post(
+            "api/kernel/set_ui_element_value",
+            json={"objectIds": [object_id], "values": [f"200 {own}"]},
+        )
+        answer.raise_for_status()
+        await self.until_answered(socket)
+        self.tally.seconds.append(time.perf_counter() - sent)
+        who = f"reader {self.number}, token {own}"
+        if str(own) not in self.outputs:
+            self.tally.lost.append(who)
+        seen = {int(text) for text in re.findall(r"(?<!\d)1\d{6}(?!\d)", self.outputs)}
+        foreign = {
+            token for token in seen if (token - BASE) // STRIDE != self.number and token >= BASE
+        }
+        if foreign:
+            self.tally.crossed.append(f"{who}: saw {sorted(foreign)[:3]}")
+
+
+async def wave(server: Server, token: str, readers: int, seconds: float) -> tuple[Tally, float]:
+    """All readers at once; returns what they saw, and the server's memory just before they go."""
+    tally = Tally()
+    barrier = asyncio.Barrier(readers)
+    tasks = [
+        asyncio.create_task(LoadReader(number, server, token, tally).read(seconds, barrier))
+        for number in range(readers)
+    ]
+    highest = 0.0
+    while not all(task.done() for task in tasks):
+        highest = max(highest, resident_mb(server.process.pid))
+        await asyncio.wait(tasks, timeout=0.5)
+    await asyncio.gather(*tasks)
+    return tally, highest
+
+
+async def settled_mb(server: Server) -> float:
+    """Memory once sessions have been closed and it no longer falls."""
+    lowest = resident_mb(server.process.pid)
+    still = 0
+    while still < 6:
+        await asyncio.sleep(1)
+        now = resident_mb(server.process.pid)
+        still = 0 if now < lowest - 1 else still + 1
+        lowest = min(lowest, now)
+    return lowest
+
+
+async def load(readers: int, seconds: float) -> bool:
+    """Run two waves against one server and print what was found; true when nothing is wrong."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve("run", copy_project(Path(folder)), "--session-ttl", "1") as server,
+    ):
+        page = httpx.get(server.url, timeout=PATIENCE_S).text
+        token = str(mounted(page, "serverToken"))
+        await wave(server, token, 1, 0)  # imports are shared by all readers
+        before = await settled_mb(server)
+        print(f"memory of the server after one reader came and went: {before:.0f} MB")
+        sound = True
+        left = before
+        for name in ("first", "second"):
+            tally, highest = await wave(server, token, readers, seconds)
+            after = await settled_mb(server)
+            times = sorted(tally.seconds)
+            print(f"{name} wave: {readers} readers, {len(times)} edits in {seconds:.0f} s")
+            print(f"  page ready: median {statistics.median(tally.openings):.1f} s")
+            print(
+                f"  edit to answer: median {statistics.median(times):.2f} s, "
+                f"95th percentile {times[int(0.95 * (len(times) - 1))]:.2f} s, "
+                f"longest {times[-1]:.2f} s"
+            )
+            print(f"  memory per reader: {(highest - left) / readers:.1f} MB")
+            given_back = (highest - after) / (highest - left) if highest > left else 1.0
+            print(f"  given back after they left: {given_back:.0%} ({after:.0f} MB stay)")
+            for what, found in (
+                ("failed cells", tally.failures),
+                ("lost edits", tally.lost),
+                ("readers who saw another", tally.crossed),
+            ):
+                print(f"  {what}: {len(found)}", *found[:3], sep="\n    " if found else "")
+                sound = sound and not found
+            left = after
+        return sound
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--readers", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=15, help="of editing, per wave")
+    chosen = parser.parse_args()
+    sys.exit(0 if asyncio.run(load(chosen.readers, chosen.seconds)) else 1)
+
+
+if __name__ == "__main__":
+    main()
