@@ -150,10 +150,10 @@ with app.setup(hide_code=True):
         "action": {"fill": "#E69F00", "ink": "#1F1400", "letter": "A"},
         "masked": {"fill": "#F6E3B4", "ink": "#3D2C00", "letter": "A masked"},
         "zero": {"fill": "#E4E7EB", "ink": "#3A424C", "letter": "0"},
-        "break": {"fill": "#D7193B", "ink": "#FFFFFF", "letter": "✕"},
+        "break": {"fill": "#DA0A20", "ink": "#FFFFFF", "letter": "✕"},
         "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
-        "look": {"fill": "#F0E442", "ink": "#1F1C00", "letter": "!"},
+        "look": {"fill": "#3A3F4B", "ink": "#FFFFFF", "letter": "!"},
         "axis": {"fill": "#7A828C", "ink": "#FFFFFF", "letter": ""},
     }
     # How tables name what a cell is, and its entry in the palette.
@@ -4178,6 +4178,11 @@ def alignment_table(
                 f"{sum(run.length for run in mine)}."
             )
         lengths = [run.length for run in mine]
+        # half a character pair is no text: tables and pages could not hold it
+        texts = {
+            token: words[token].encode("utf-8", "backslashreplace").decode()
+            for token in words.keys() & set(tokens)
+        }
         frames.append(
             pd.DataFrame(
                 {
@@ -4185,7 +4190,7 @@ def alignment_table(
                     "position": np.arange(count),
                     "token": tokens,
                     "label": labels,
-                    "text": [words.get(token, "") for token in tokens],
+                    "text": [texts.get(token, "") for token in tokens],
                     "turn": np.repeat([run.turn for run in mine], lengths),
                     "part": np.repeat([run.part for run in mine], lengths),
                     "target": [*targets, None],
@@ -6604,7 +6609,7 @@ def style_sheet() -> str:
 .seq-note{margin:.5em 0;padding:.4em .8em;border-left:4px solid var(--seq-axis);
   border-radius:0 .3em .3em 0;background:var(--muted);color:var(--foreground);
   overflow-wrap:anywhere}
-.seq-look{border-left-color:var(--seq-look)}
+.seq-look{border-left-color:currentColor}
 .seq-error{border-left-color:var(--seq-break)}
 .seq-note>b:first-child{margin-right:.4em}
 .static-only,.quiz-static,#App[data-connection-state="NOT_STARTED"] .quiz-live{display:none}

@@ -1,0 +1,683 @@
+"""Figures: complete, true to the datums, small, and deaf to whatever texts say.
+
+Invariants:
+1. Every token of a datum is drawn, and mask, advantage and logprob stand with the token they
+   belong to, as in `loss_fn_inputs` (shifted by one).
+2. The staircase after k turns shows what `trajectory_to_data` makes of just these k turns.
+3. Texts of tokens are data: they change no expression, no markup, no type.
+4. Specs are valid Vega-Lite, described, and at most 0.25 KB per token on the page; the picture
+   of a long rollout as runs grows with turns only.
+5. No sampled token is lost or trained twice, except where the law says so.
+"""
+
+import csv
+import html
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pytest
+import tinker
+from browser import Reader
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tinker_cookbook.completers import TokensWithLogprobs
+from tinker_cookbook.rl.data_processing import trajectory_to_data
+from tinker_cookbook.rl.types import Trajectory, Transition
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+]
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+NASTY = [
+    "1e5", "007", "nan", "NaN", "null", "true", "2020-01-01", "", " ", "\n", "a,b", 'say "hi"',
+    "'", "<script>alert(1)</script>", "<b>", "&amp;", "datum.p", "data:text/html,x", "\ud800",
+    "\u202e", "\x00", "=1+1", "{{x}}", "$x$", "`x`", "|", "x" * 500, "日本語", "\\n",
+]  # fmt: skip
+
+
+def transition(
+    ob: Sequence[int], ac: Sequence[int], logprobs: Sequence[float] | None = None, **more: Any
+) -> Transition:
+    if logprobs is None:
+        logprobs = [-0.1 * (index + 1) for index in range(len(ac))]
+    return Transition(
+        ob=tinker.ModelInput.from_ints(list(ob)),
+        ac=TokensWithLogprobs(tokens=list(ac), maybe_logprobs=list(logprobs)),
+        reward=0.0,
+        episode_done=False,
+        **more,
+    )
+
+
+def rollout_of(nb: ModuleType, *turns: Transition, vocab: dict[int, str] | None = None) -> Any:
+    trajectory = Trajectory(transitions=list(turns), final_ob=tinker.ModelInput.empty())
+    return nb.Rollout("rollout", trajectory, vocab or {})
+
+
+def extending(nb: ModuleType, tokens: int, vocab: dict[int, str] | None = None) -> Any:
+    """One turn of `tokens` tokens, half of them an action."""
+    half = tokens // 2
+    ob = [1000 + index for index in range(half)]
+    ac = [150_000 + index for index in range(tokens - half)]
+    return rollout_of(nb, transition(ob, ac, [-0.123456789] * len(ac)), vocab=vocab)
+
+
+def table_of(nb: ModuleType, rollout: Any, advantage: float = 1.0) -> pd.DataFrame:
+    found = nb.diagnose(rollout, advantage)
+    return nb.alignment_table(found.built, found.runs, rollout.vocab)
+
+
+def as_vega_reads(figure: Any, name: str) -> list[dict[str, Any]]:
+    """A dataset as Vega reads it: CSV with a declared type per column, empty is null."""
+    sources = []
+
+    def collect(part: Any) -> None:
+        if isinstance(part, dict):
+            if part.get("name") == name and "format" in part:
+                sources.append(part["format"]["parse"])
+            for value in part.values():
+                collect(value)
+        elif isinstance(part, list):
+            for value in part:
+                collect(value)
+
+    collect(figure.spec["layer"])
+    assert sources, f"no layer draws {name}"
+    rows = list(csv.DictReader(io.StringIO(figure.spec["datasets"][name], newline="")))
+    for parse in sources:
+        assert not rows or set(parse) == set(rows[0])
+    types = {"string": str, "number": float}
+    return [
+        {key: None if value == "" else types[sources[0][key]](value) for key, value in row.items()}
+        for row in rows
+    ]
+
+
+def same_number(shown: str | None, real: float) -> bool:
+    if math.isnan(real):
+        return shown == "NaN"
+    return shown is not None and float(shown) == pytest.approx(real, rel=1e-5)
+
+
+def check_strip(nb: ModuleType, cells: list[dict[str, Any]], datum: tinker.Datum) -> None:
+    """Invariant 1 for one datum, against the datum itself and nothing of the notebook."""
+    fields = {name: list(tensor.data) for name, tensor in datum.loss_fn_inputs.items()}
+    inputs: list[str] = []
+    for chunk in datum.model_input.chunks:
+        known = isinstance(chunk, tinker.EncodedTextChunk)
+        inputs += map(str, chunk.tokens) if known else ["img"] * chunk.length
+    assert [cell["id"] for cell in cells[:-1]] == inputs
+    assert cells[-1]["id"] == str(fields["target_tokens"][-1])
+    assert [cell["p"] for cell in cells] == list(range(len(inputs) + 1))
+    first, *targets = cells
+    assert first["mask"] is first["adv"] is first["lp"] is None
+    for index, cell in enumerate(targets):
+        assert cell["mask"] == f"{fields['mask'][index]:g}"
+        assert same_number(cell["adv"], fields["advantages"][index])
+        assert same_number(cell["lp"], fields["logprobs"][index])
+
+
+# ---- invariant 1
+
+
+@pytest.mark.parametrize("key", ["chat", "removed", "image_changed", "masked", "empty"])
+def test_strips_are_the_datums(nb: ModuleType, key: str) -> None:
+    rollout = nb.scenario_rollout(nb.scenarios()[key])
+    table = table_of(nb, rollout, -0.75)
+    for index, datum in enumerate(trajectory_to_data(rollout.trajectory, -0.75)):
+        figure = nb.strip_chart(table[table["datum"] == index])
+        check_strip(nb, as_vega_reads(figure, "cells"), datum)
+
+
+def test_the_check_catches_an_unshifted_mask(nb: ModuleType) -> None:
+    rollout = nb.scenario_rollout(nb.scenarios()["chat"])
+    (datum,) = trajectory_to_data(rollout.trajectory, 1.0)
+    cells = as_vega_reads(nb.strip_chart(table_of(nb, rollout)), "cells")
+    check_strip(nb, cells, datum)
+    unshifted = [cell | {"mask": after["mask"]} for cell, after in itertools.pairwise(cells)]
+    with pytest.raises(AssertionError):
+        check_strip(nb, [*unshifted, cells[-1] | {"mask": None}], datum)
+
+
+def test_the_three_turns_of_the_classic_example(nb: ModuleType) -> None:
+    # token: 100 101 102 103 | 200 201 | 300 301 | 400 401 402 | 500 | 600 601
+    # mask:   -   0   0   0     1   1     0   0     1   1   1     0     1   1
+    cells = as_vega_reads(
+        nb.strip_chart(table_of(nb, nb.scenario_rollout(nb.scenarios()["chat"]))), "cells"
+    )
+    assert [cell["mask"] for cell in cells] == [None, *"0001100111011"]
+    assert [cell["part"] for cell in cells] == [*"OOOOAAOOAAAOAA"]
+    assert [cell["turn"] for cell in cells] == [*"00000011111222"]
+
+
+def test_numbers_that_are_none_or_not_finite_keep_their_names(nb: ModuleType) -> None:
+    inf = float("inf")
+    rollout = rollout_of(nb, transition([1, 2], [3, 4, 5, 6], [float("nan"), inf, -inf, -1e-9]))
+    cells = as_vega_reads(nb.strip_chart(table_of(nb, rollout)), "cells")
+    assert [cell["lp"] for cell in cells] == [None, "0", "NaN", "inf", "-inf", "-1e-09"]
+    table = nb.strip_facts(table_of(nb, rollout))
+    assert table["logprob"].tolist() == ["0", "NaN", "inf", "-inf", "-1e-09"]
+
+
+def test_strip_says_what_is_trained_on(nb: ModuleType) -> None:
+    rollout = nb.scenario_rollout(nb.scenarios()["chat"])
+    assert nb.strip_finding(table_of(nb, rollout)) == (
+        "Datum 0: 7 of 13 targets are trained on, 6 are context"
+    )
+    assert "no gradient" in nb.strip_finding(table_of(nb, rollout, 0.0))
+    masked = rollout_of(
+        nb, transition([1], [2, 3], metrics={nb.PARSE_ERROR_MASKED_METRIC_KEY: 1.0})
+    )
+    assert "none of 2 targets" in nb.strip_finding(table_of(nb, masked))
+
+
+def test_a_strip_draws_one_datum(nb: ModuleType) -> None:
+    table = table_of(nb, nb.scenario_rollout(nb.scenarios()["reset"]))
+    with pytest.raises(ValueError, match="2"):
+        nb.strip_chart(table)
+
+
+def test_long_ids_fit_their_cells(nb: ModuleType) -> None:
+    rollout = rollout_of(nb, transition([2**31 - 1, 0], [2**31 - 2]))
+    figure = nb.strip_chart(table_of(nb, rollout), title="", lane_labels=False)
+    step = figure.spec["width"] / 4  # 3 tokens and the empty slot
+    # a digit is at most 7 pixels wide at 12 pixels' size
+    assert step - 4 >= 7 * 10
+
+
+def test_break_is_marked_in_its_datum_only(nb: ModuleType) -> None:
+    found = nb.diagnose(nb.scenario_rollout(nb.scenarios()["image_changed"]))
+    marks = nb.break_marks(found)
+    assert [(datum, position) for datum, position, _ in marks] == [(0, 2)]
+    assert "image changed" in marks[0][2]
+    table = nb.alignment_table(found.built, found.runs, {})
+    with_break = nb.strip_chart(table[table["datum"] == 0], breaks=marks)
+    without = nb.strip_chart(table[table["datum"] == 1], breaks=marks)
+    assert as_vega_reads(with_break, "breaks")[0]["at"] == 2
+    assert "breaks" not in without.spec["datasets"]
+
+
+def test_break_position_counts_the_tokens_of_images(nb: ModuleType) -> None:
+    image = nb.image_chunk("a", 5)
+    first = nb.elements_to_model_input([1, image, 2, 3])
+    second = nb.elements_to_model_input([1, image, 2, 9, 9, 9])
+    turns = [transition([], [4]), transition([], [5])]
+    turns[0].ob, turns[1].ob = first, second
+    (mark,) = nb.break_marks(nb.diagnose(rollout_of(nb, *turns)))
+    assert mark[:2] == (0, 7)
+
+
+@given(start=st.integers(0, 40), size=st.integers(1, 45))
+@QUICK
+def test_window_shows_its_inputs_with_their_targets(nb: ModuleType, start: int, size: int) -> None:
+    rollout = extending(nb, 30)
+    table = table_of(nb, rollout)
+    part = nb.window(table, start, size)
+    first = min(start, 28)
+    assert part["position"].tolist() == list(range(first, min(first + size + 1, 30)))
+    figure = nb.strip_chart(part)
+    whole = as_vega_reads(nb.strip_chart(table), "cells")
+    cells = as_vega_reads(figure, "cells")
+    # the first token's own values belong to an input before the window
+    assert cells[1:] == whole[first + 1 : first + 1 + len(cells) - 1]
+    ghosts = {row["words"].split("|")[1] for row in as_vega_reads(figure, "empty")}
+    assert ("token is" in ghosts) == (first == 0)
+    assert ("never" in ghosts) == (first + size + 1 >= 30)
+
+
+# ---- invariant 2
+
+
+@pytest.fixture(scope="module")
+def stories(nb: ModuleType) -> list[tuple[str, str, Any]]:
+    return [
+        (item.title, item.lesson, nb.diagnose(nb.scenario_rollout(item)))
+        for item in nb.scenarios().values()
+    ]
+
+
+def test_staircase_steps_are_the_real_datums_of_that_many_turns(
+    nb: ModuleType, stories: list[tuple[str, str, Any]]
+) -> None:
+    figure = nb.staircase_chart(nb.staircase_tables(stories))
+    cells = as_vega_reads(figure, "cells")
+    findings = as_vega_reads(figure, "bodies")
+    seen = 0
+    for number, (_, _, found) in enumerate(stories):
+        turns = found.rollout.trajectory.transitions
+        for shown in range(1, len(turns) + 1):
+            data = trajectory_to_data(
+                Trajectory(transitions=turns[:shown], final_ob=tinker.ModelInput.empty()), 1.0
+            )
+            mine = [
+                cell
+                for cell in cells
+                if cell["s"] == number and cell["row"] == "datum" and cell["turn"] < shown
+            ]
+            assert {cell["r"] for cell in mine} == set(range(len(data)))
+            for index, datum in enumerate(data):
+                row = [cell for cell in mine if cell["r"] == index]
+                masks = [cell["mask"] for cell in row]
+                assert masks == [
+                    "none", *(f"{value:g}" for value in datum.loss_fn_inputs["mask"].data)
+                ]  # fmt: skip
+                targets = datum.loss_fn_inputs["target_tokens"].data
+                drawn = [cell["id"] for cell in row[1:]]
+                assert [a for a in drawn if a != "img"] == [
+                    str(b) for a, b in zip(drawn, targets, strict=True) if a != "img"
+                ]
+            trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
+            inputs = sum(datum.model_input.length for datum in data)
+            (said,) = [
+                row["lines"].replace("|", " ")
+                for row in findings
+                if row["s"] == number and row["shown"] == shown
+            ]
+            assert f"{len(data)} datum" in said
+            assert f"{inputs} input tokens" in said
+            assert f"{trained:g} trained on" in said
+            seen += 1
+    assert seen > 30
+
+
+def test_staircase_turns_are_what_was_seen_and_said(
+    nb: ModuleType, stories: list[tuple[str, str, Any]]
+) -> None:
+    cells = as_vega_reads(nb.staircase_chart(nb.staircase_tables(stories)), "cells")
+    breaks = as_vega_reads(nb.staircase_chart(nb.staircase_tables(stories)), "breaks")
+    for number, (_, _, found) in enumerate(stories):
+        held: list[str] = []
+        for turn, transition_ in enumerate(found.rollout.trajectory.transitions):
+            row = [
+                cell
+                for cell in cells
+                if (cell["s"], cell["row"], cell["r"]) == (number, "turn", turn)
+            ]
+            said = len(transition_.ac.tokens)
+            assert len(row) == transition_.ob.length + said
+            assert [cell["id"] for cell in row[-said:]] == [str(t) for t in transition_.ac.tokens]
+            assert {cell["kind"] for cell in row[-said:]} <= {"A", "M"}
+            repeated = [cell["id"] for cell in row if cell["kind"] == "0"]
+            assert repeated == held[: len(repeated)]
+            mine = [b for b in breaks if (b["s"], b["r"]) == (number, turn)]
+            assert bool(mine) == (len(repeated) < len(held))
+            if mine:
+                assert mine[0]["x"] == len(repeated)
+            held = [cell["id"] for cell in row]
+
+
+def test_staircase_has_its_menu_and_step_control_inside(
+    nb: ModuleType, stories: list[tuple[str, str, Any]]
+) -> None:
+    figure = nb.staircase_chart(nb.staircase_tables(stories))
+    menu, steps = figure.spec["params"]
+    assert menu["bind"]["labels"] == [title for title, _, _ in stories]
+    assert len(stories) >= 9
+    # the default shows the whole of the first scenario
+    assert menu["value"] == 0
+    assert steps["value"] == steps["bind"]["max"] == max(len(s[2].spans) for s in stories)
+    table = nb.staircase_facts(stories)
+    assert table["scenario"].tolist() == menu["bind"]["labels"]
+    assert table["datums"].tolist() == [len(s[2].built.data) for s in stories]
+
+
+# ---- invariant 3
+
+
+def expressions(part: Any) -> set[str]:
+    """Everything in a spec that Vega would run."""
+    if isinstance(part, list):
+        return set().union(*map(expressions, part)) if part else set()
+    if not isinstance(part, dict):
+        return set()
+    own = {
+        value
+        for key, value in part.items()
+        if key in ("calculate", "filter", "test", "expr", "signal", "update", "labelExpr")
+        and isinstance(value, str)
+    }
+    return own.union(*map(expressions, part.values()))
+
+
+def nasty_rollout(nb: ModuleType, texts: Sequence[str]) -> Any:
+    ids = list(range(10, 10 + len(texts)))
+    return rollout_of(
+        nb, transition([1, *ids], [2, *ids]), vocab=dict(zip(ids, texts, strict=True))
+    )
+
+
+def encodable(text: str) -> str:
+    """Half a character pair as its code: tables cannot hold it otherwise."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+texts_of_tokens = st.lists(
+    st.one_of(
+        st.sampled_from(NASTY),
+        st.text(st.characters(exclude_categories=()), max_size=30),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(texts=texts_of_tokens)
+@QUICK
+def test_texts_stay_data(nb: ModuleType, texts: list[str]) -> None:
+    rollout = nasty_rollout(nb, texts)
+    plain = nasty_rollout(nb, ["x"] * len(texts))
+    figure = nb.strip_chart(table_of(nb, rollout))
+    harmless = nb.strip_chart(table_of(nb, plain))
+    cells = as_vega_reads(figure, "cells")
+    shown = [nb.visible_text(encodable(text)) or None for text in texts]
+    assert [cell["text"] for cell in cells[1 : 1 + len(texts)]] == shown
+    assert expressions(figure.spec) == expressions(harmless.spec)
+    assert [cell["id"] for cell in cells] == [
+        cell["id"] for cell in as_vega_reads(harmless, "cells")
+    ]
+    # what travels is text that any reader of the page can decode
+    figure._mime_()[1].encode("utf-8")
+    # within HTML: one element, whose attribute holds exactly the spec
+    tags, attributes = parsed(figure.text)
+    assert tags == ["marimo-mime-renderer"]
+    assert json.loads(attributes[0]["data-data"]) == json.loads(figure._mime_()[1])
+
+
+@given(text=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=()))))
+@QUICK
+def test_visible_text_hides_nothing_and_breaks_nothing(nb: ModuleType, text: str) -> None:
+    shown = nb.visible_text(text, 40)
+    assert len(shown) <= 40 * 8 + 1
+    assert shown.isprintable()
+    assert bool(shown) == bool(text)
+    if len(text) <= 40 and text.isprintable() and " " not in text:
+        assert shown == text
+
+
+class Tags(HTMLParser):
+    """What an HTML text consists of: tags, attributes, words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[dict[str, str]] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.append({key: value or "" for key, value in attrs})
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def parsed(page: str) -> tuple[list[str], list[dict[str, str]]]:
+    parser = Tags()
+    parser.feed(page)
+    parser.close()
+    return parser.tags, parser.attributes
+
+
+@given(texts=texts_of_tokens)
+@QUICK
+def test_markup_in_texts_is_shown_not_obeyed(nb: ModuleType, texts: list[str]) -> None:
+    for text in texts:
+        tags, attributes = parsed(nb.token_chip(text, "O", text, hint=text))
+        assert tags == ["span", "small"]
+        assert set(attributes[0]) <= {"class", "style", "title"}
+        assert parsed(nb.note(text, "error").text)[0] == ["p", "b"]
+        cell = encodable(text)
+        page = nb.table_html(pd.DataFrame({cell: [cell]}), caption=text)
+        assert set(parsed(page)[0]) <= {
+            "table", "caption", "thead", "tbody", "tr", "th", "td"
+        }  # fmt: skip
+    figure = nb.strip_chart(table_of(nb, nasty_rollout(nb, texts)), title="")
+    box = nb.figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
+    assert set(parsed(box)[0]) <= {
+        "figure", "figcaption", "b", "span", "br", "div", "marimo-mime-renderer"
+    }  # fmt: skip
+
+
+def test_chips_show_the_text(nb: ModuleType) -> None:
+    parser = Tags()
+    parser.feed(nb.token_chip("100", "A", " <b>"))
+    assert "".join(parser.words).split() == ["A", "100", "␣<b>"]
+
+
+# ---- invariant 4
+
+
+def test_specs_are_valid_and_described(nb: ModuleType, stories: list[tuple[str, str, Any]]) -> None:
+    found = next(story[2] for story in stories if story[0] == "Reasoning stripped")
+    table = nb.alignment_table(found.built, found.runs, found.rollout.vocab)
+    marks = nb.break_marks(found)
+    figures = {
+        "strip": nb.strip_chart(table[table["datum"] == 0], breaks=marks),
+        "window": nb.strip_chart(nb.window(table[table["datum"] == 2], 4, 5), title=""),
+        "runs": nb.runs_chart(found.runs, marks, "Title", (1, 3, 4)),
+        "staircase": nb.staircase_chart(nb.staircase_tables(stories)),
+    }
+    for name, figure in figures.items():
+        assert figure.chart().to_dict(), name  # Altair checks against the schema
+        assert len(figure.description) > 60, name
+        assert re.fullmatch(r"application/vnd\.vegalite\.v\d\+json", figure._mime_()[0])
+    assert "11 tokens" in figures["strip"].description
+    assert "3 turns as 3 datums" in figures["runs"].description
+    assert "3 turns become 1 datum" in figures["staircase"].description
+
+
+def page_bytes(figure: Any) -> int:
+    """Bytes in an exported page: HTML inside a JSON string inside a script."""
+    return len(json.dumps(html.escape(figure.text, quote=False)).encode())
+
+
+@pytest.mark.parametrize("text", ["", " token", "<|im_start|>"])
+def test_a_strip_takes_a_quarter_kilobyte_per_token(nb: ModuleType, text: str) -> None:
+    size = {}
+    for tokens in (100, 600):
+        vocab = dict.fromkeys([*range(1000, 2000), *range(150_000, 151_000)], text)
+        size[tokens] = page_bytes(nb.strip_chart(table_of(nb, extending(nb, tokens, vocab))))
+    assert (size[600] - size[100]) / 500 <= 120
+    assert size[100] / 100 <= 250
+
+
+def test_runs_grow_with_turns_not_with_tokens(nb: ModuleType) -> None:
+    def payload(turns: int, tokens: int) -> int:
+        sequence: list[int] = []
+        transitions = []
+        for turn in range(turns):
+            sequence = [*sequence, *range(turn, turn + tokens)]
+            transitions.append(transition(sequence, [7] * tokens))
+            sequence = sequence + [7] * tokens
+        found = nb.diagnose(rollout_of(nb, *transitions))
+        return len(nb.runs_chart(found.runs)._mime_()[1])
+
+    short, long, many = payload(5, 4), payload(5, 400), payload(50, 4)
+    assert long - short < 150  # a few more digits
+    assert many > short + 45 * 2 * 8
+
+
+def test_runs_cover_every_position_once(
+    nb: ModuleType, stories: list[tuple[str, str, Any]]
+) -> None:
+    for _, _, found in stories:
+        rows = as_vega_reads(nb.runs_chart(found.runs), "runs")
+        for index, datum in enumerate(found.built.data):
+            mine = [(row["start"], row["end"]) for row in rows if row["datum"] == index]
+            assert [start for start, _ in mine] == [0, *(end for _, end in mine[:-1])]
+            assert mine[-1][1] == datum.model_input.length + 1
+
+
+def test_tables_carry_the_same_facts(nb: ModuleType) -> None:
+    rollout = nb.scenario_rollout(nb.scenarios()["removed"])
+    facts = nb.strip_facts(table_of(nb, rollout))
+    data = trajectory_to_data(rollout.trajectory, 1.0)
+    assert len(facts) == sum(datum.model_input.length for datum in data)
+    for index, datum in enumerate(data):
+        mine = facts[facts["datum"] == index]
+        assert mine["target"].tolist() == [
+            str(token) for token in datum.loss_fn_inputs["target_tokens"].data
+        ]
+        assert mine["input"].tolist() == [str(token) for token in datum.model_input.to_ints()]
+        assert [float(value) for value in mine["mask"]] == datum.loss_fn_inputs["mask"].data
+        assert set(mine.loc[mine["mask"] == "1", "part"]) == {"action"}
+
+
+def test_long_tables_say_what_they_leave_out(nb: ModuleType) -> None:
+    page = nb.details_table(pd.DataFrame({"a": range(10)}), limit=4).text
+    assert page.count("<tr>") == 5
+    assert "6 more rows are left out" in page
+
+
+# ---- invariant 5
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_conservation_on_the_cases(nb: ModuleType, case: dict[str, Any]) -> None:
+    rollout = nb.Rollout(case["name"], trajectory_of(nb, case), {})
+    found = nb.diagnose(rollout)
+    if found.built.error_code is not None:
+        assert case["expected"]["error"]
+        return
+    counts = nb.datum_counts(found.built, found.runs)
+    sentence, verdict = nb.conservation(counts)
+    assert verdict == "holds", sentence
+    masks = case["expected"]["mask"]
+    assert counts["trained"].tolist() == [sum(mask) for mask in masks]
+    assert counts["inputs"].tolist() == [len(mask) for mask in masks]
+
+
+def trajectory_of(nb: ModuleType, case: dict[str, Any]) -> Trajectory:
+    """A case as a trajectory, read here and not by the notebook's own reader."""
+    held: list[Any] = []
+    turns = []
+    for turn in case["transitions"]:
+        new = [
+            nb.image_chunk(item["image"], item["tokens"]) if isinstance(item, dict) else item
+            for item in turn.get("ob", turn.get("append"))
+        ]
+        ob = new if "ob" in turn else held + new
+        logprobs = turn.get("logprobs")
+        if logprobs is not None:
+            logprobs = [float("nan" if value is None else value) for value in logprobs]
+        turns.append(
+            Transition(
+                ob=nb.elements_to_model_input(ob),
+                ac=TokensWithLogprobs(tokens=turn["ac"], maybe_logprobs=logprobs),
+                reward=0.0,
+                episode_done=False,
+                metrics=turn.get("metrics") or {},
+            )
+        )
+        held = [*ob, *turn["ac"]]
+    return Trajectory(transitions=turns, final_ob=tinker.ModelInput.empty())
+
+
+turns_strategy = st.lists(
+    st.tuples(
+        st.booleans(),  # carries the history over
+        st.lists(st.integers(0, 3), max_size=3),  # new observation tokens
+        st.lists(st.integers(4, 6), min_size=1, max_size=3),  # action
+        st.booleans(),  # masked
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(turns=turns_strategy)
+@QUICK
+def test_conservation_on_any_rollout(nb: ModuleType, turns: list[Any]) -> None:
+    held: list[int] = []
+    made = []
+    for extends, new, action, masked in turns:
+        ob = [*held, *new] if extends else new
+        metrics = {nb.PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if masked else {}
+        made.append(transition(ob, action, metrics=metrics))
+        held = [*ob, *action]
+    found = nb.diagnose(rollout_of(nb, *made))
+    if found.built.error_code is None:
+        counts = nb.datum_counts(found.built, found.runs)
+        assert nb.conservation(counts)[1] == "holds"
+        # and it can fail: one token more would break it
+        assert nb.conservation(counts.assign(trained=counts["trained"] + 1))[1] != "holds"
+
+
+# ---- in the browser
+
+
+def canvas_of(reader: Reader) -> str:
+    """The staircase's picture as the browser draws it."""
+    reader.settle()
+    return reader.page.evaluate(
+        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').toDataURL()"
+    )
+
+
+def test_staircase_control_works_without_python(static_page: Reader) -> None:
+    page = static_page.page
+    menu, steps = page.locator("select[name=scenario]"), page.locator("input[name=turns]")
+    pictures = [canvas_of(static_page)]
+    # by keyboard, as every control must
+    steps.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+        pictures.append(canvas_of(static_page))
+    assert steps.input_value() == "1"
+    # four turns at most, three in this scenario: 4 and 3 show the same
+    assert pictures[0] == pictures[1]
+    assert len(set(pictures)) == 3
+    menu.select_option(label="Sliding window")
+    assert canvas_of(static_page) not in pictures
+    steps.fill("4")
+    tall = page.evaluate(
+        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').clientHeight"
+    )
+    menu.select_option(label="Context reset")
+    canvas_of(static_page)
+    short = page.evaluate(
+        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').clientHeight"
+    )
+    assert short < tall  # the figure takes the height that its scenario needs
+    name = menu.evaluate("element => element.labels[0].textContent")
+    assert name.startswith("Scenario")
+
+
+def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> None:
+    page = static_page.page
+    section = static_page.section(3)
+    boxes = [cell.locator(".seq-figure") for cell in section]
+    assert sum(box.count() for box in boxes) >= 1
+    page.set_viewport_size({"width": 390, "height": 900})
+    static_page.settle()
+    assert static_page.page_overflow() <= 0
+    assert static_page.blank_figures() == []
+    wide = page.locator(".seq-figure .seq-scroll").first
+    assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert wide.get_attribute("tabindex") == "0"
+
+
+def test_a_tooltip_names_the_token_and_shows_markup_as_text(run_page: Reader) -> None:
+    page = run_page.page
+    canvas = page.locator(".seq-figure canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    # the first input: half a cell right of the empty slot, in the upper lane
+    canvas.hover(position={"x": 4 + 64 * 1.5, "y": 4 + 39})
+    page.wait_for_function("document.querySelector('#vg-tooltip-element.visible')")
+    words = page.locator("#vg-tooltip-element").inner_text()
+    for piece in ("token id", "100", "position", "turn", "observation", "never a target"):
+        assert piece in words
