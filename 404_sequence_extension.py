@@ -1299,7 +1299,6 @@ def _(matrix_cells):
         options=_names,
         value="qwen3" if "qwen3" in _names else None,
         label="Renderer of the cell",
-        searchable=True,
         allow_select_none=False,
     )
     matrix_policy = mo.ui.dropdown(
@@ -1360,7 +1359,6 @@ def _():
         options=renderer_names(),
         value="qwen3" if "qwen3" in renderer_names() else None,
         label="Renderer for the conversation",
-        searchable=True,
         allow_select_none=False,
     )
     return matrix_messages, matrix_reader

@@ -1,0 +1,126 @@
+"""Section 8 in the browser: cells, conversations, and a key that goes nowhere."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from browser import Export, Reader, Server, seat
+from playwright.sync_api import Browser, expect
+
+SECRET = "tml-secret-0123456789"
+
+
+def section_text(reader: Reader) -> str:
+    return "\n".join(cell.inner_text() for cell in reader.section(8))
+
+
+def test_pick_a_cell_and_read_its_break(run_page: Reader, nb: ModuleType) -> None:
+    assert "3 turns, 3 datums: where it splits" in section_text(run_page)  # qwen3, reasoning
+    run_page.choose("Policy of the cell", "plain")
+    assert "3 turns, 1 datum: nothing splits." in section_text(run_page)
+    run_page.choose("Policy of the cell", "no_space")
+    run_page.choose("Renderer of the cell", "role_colon")
+    row = nb.matrix_table(["role_colon"], ["no_space"]).iloc[0]
+    shown = section_text(run_page)
+    assert "The renderer claims extension." in shown
+    assert f"{row['turn']}\t{row['position']}\t{row['cause']}" in shown
+    assert nb.visible_text(row["held"], 60) in shown
+    assert nb.visible_text(row["came"], 60) in shown
+    assert run_page.blank_figures() == []
+
+
+def test_a_pasted_conversation_is_judged_and_a_bad_one_is_kept(run_page: Reader) -> None:
+    label = "Conversation, a JSON list of messages with role and content"
+    bad = '[{"role": "user", "content": "2 + 3?"}, {"role": "assistant"}]'
+    run_page.type(label, bad)
+    assert "Message 1 (assistant) has no content." in section_text(run_page)
+    assert run_page.widget(label).input_value() == bad
+    good: list[Any] = [
+        {"role": "user", "content": "2 + 3?"},
+        {"role": "assistant", "content": "5 <b>bold</b>"},
+        {"role": "user", "content": "And 1 more?"},
+        {"role": "assistant", "content": "6"},
+    ]
+    run_page.type(label, json.dumps(good))
+    run_page.choose("Renderer for the conversation", "llama3")
+    shown = section_text(run_page)
+    assert "2 turns, 1 datum: nothing splits." in shown
+    assert "opens the first datum" in shown
+    assert run_page.failed_cells() == []
+
+
+def test_the_matrix_fits_a_narrow_window(browser: Browser, run_server: Server) -> None:
+    with seat(browser, width=390) as reader:
+        reader.open(run_server)
+        assert reader.page_overflow() == 0
+        cells = reader.page.get_by_text("cells as a table")
+        cells.click()
+        assert reader.page_overflow() == 0
+        assert reader.faults == []
+
+
+def test_a_served_app_never_offers_the_real_model(run_page: Reader) -> None:
+    assert run_page.page.locator("input[type=password]").count() == 0
+    assert run_page.page.get_by_role("button", name="This costs money").count() == 0
+    expect(run_page.page.get_by_role("heading", name="A real model as the pupil")).to_be_visible()
+
+
+def test_the_static_page_holds_the_whole_matrix(
+    static_page: Reader, exported_html: Export, nb: ModuleType
+) -> None:
+    page = static_page.page
+    cells = len(nb.renderer_names()) * len(nb.policy_names())
+    page.get_by_text(f"The same {cells} cells as a table").click()
+    table = page.get_by_role("table").filter(has_text="both had").filter(has_text="verdict").first
+    assert table.locator("tbody tr").count() == cells
+    row = table.locator("tr", has_text="qwen3").filter(has_text="empty_reasoning").first
+    assert "3/3" in row.inner_text()
+    assert page.locator("input[type=password]").count() == 0
+    assert "This costs money" not in page.locator("#root").inner_text()
+
+
+def test_the_key_reaches_no_frame_no_export_and_no_file(
+    browser: Browser, edit_server: Server
+) -> None:
+    frames: list[str] = []
+    headers: list[dict[str, str]] = []
+    with seat(browser) as reader:
+        page = reader.page
+        page.on(
+            "websocket",
+            lambda socket: socket.on("framereceived", lambda frame: frames.append(str(frame))),
+        )
+        page.on("request", lambda request: headers.append(request.headers))
+        page.goto(edit_server.url)
+        page.wait_for_function("window.__answers > 0")
+        reader.settle()
+        reader.press("Sample three answers. This costs money.")
+        expect(page.get_by_text("There is no key.")).to_be_visible()
+        field = page.locator("input[type=password]")
+        field.fill(SECRET)
+        field.blur()
+        # no owner, so it is refused before anything is asked of a network
+        reader.type("Model", "nonsense")
+        reader.press("Sample three answers. This costs money.")
+        expect(page.get_by_text("Type a model as owner/name")).to_be_visible()
+        sent = next(found for found in headers if "marimo-server-token" in found)
+        exported = page.evaluate(
+            """async ([session, token]) => (await fetch("api/export/html", {
+              method: "POST",
+              headers: {"Content-Type": "application/json", "Marimo-Session-Id": session,
+                        "Marimo-Server-Token": token},
+              body: JSON.stringify({download: false, files: [], includeCode: true}),
+            })).text()""",
+            [sent["marimo-session-id"], sent["marimo-server-token"]],
+        )
+        assert "Type a model as owner/name" in exported
+        assert SECRET not in exported
+        assert frames
+        assert not any(SECRET in frame for frame in frames)
+        assert SECRET not in page.content()
+    folder = edit_server.log.parent
+    written = [path for path in folder.rglob("*") if path.is_file()]
+    assert Path(edit_server.log) in written
+    for path in written:
+        assert SECRET.encode() not in path.read_bytes(), path
