@@ -10192,10 +10192,7 @@ def break_words(diagnosis: Diagnosis, found: Break, width: int = 8) -> tuple[str
         diagnosis, found: The break belongs to the diagnosis.
         width: Tokens on each side; the cut text of a long token is not shortened further.
     """
-    transitions = diagnosis.rollout.trajectory.transitions
-    earlier, later = transitions[found.turn - 1], transitions[found.turn]
-    held = [*model_input_to_elements(earlier.ob), *earlier.ac.tokens]
-    new = model_input_to_elements(later.ob)
+    held, new = break_sides(diagnosis, found)
 
     def words(elements: Sequence[Any]) -> str:
         vocab = diagnosis.rollout.vocab
@@ -10431,6 +10428,23 @@ def breaks_view(diagnosis: Diagnosis) -> mo.Html:
 
 
 @app.function(hide_code=True)
+def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
+    """Both sides of every break, aligned: the first drawn, the others to unfold."""
+    drawn = [
+        break_figure(break_table(diagnosis, found), break_title(diagnosis, found)).text
+        for found in diagnosis.breaks[:most]
+    ]
+    folded = [
+        f'<details class="seq-facts"><summary>{html.escape(break_headline(found))}</summary>'
+        f"{figure}</details>"
+        for found, figure in zip(diagnosis.breaks[1:], drawn[1:], strict=False)
+    ]
+    left = len(diagnosis.breaks) - len(drawn)
+    rest = note(f"{count_of(left, 'more break')} not drawn.").text if left > 0 else ""
+    return mo.Html("".join([*drawn[:1], *folded, rest]))
+
+
+@app.function(hide_code=True)
 def rollout_figures(diagnosis: Diagnosis, size: int = 16, most: int = 2) -> list[mo.Html]:
     """A rollout as runs, and strips of the tokens around its first breaks.
 
@@ -10466,7 +10480,8 @@ def episode_view(episode: Episode) -> list[Any]:
         mo.md(explain_ending(episode)),
         transcript(episode, diagnosis.spans),
         breaks_view(diagnosis),
-        *rollout_figures(diagnosis),
+        break_drawings(diagnosis),
+        *rollout_figures(diagnosis, most=1),
     ]
 
 
@@ -10542,6 +10557,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
                 f"{turns}</div>{notes}"
             ),
             breaks_view(diagnosis),
+            break_drawings(diagnosis),
             *rollout_figures(diagnosis, most=1),
         ]
     )

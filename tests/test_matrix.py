@@ -187,7 +187,7 @@ def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> 
     assert "What is" in page
     assert "removed" in page
     assert "&lt;think&gt;↵" in page
-    assert page.count("seq-figure") == 3  # the runs, and a strip around each of two breaks
+    assert page.count("seq-figure") == 4  # two breaks, the runs, the strip around the first
     plain = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
     page = "".join(part.text for part in nb.episode_view(plain))
     assert "nothing splits" in page
