@@ -12,11 +12,6 @@
 #
 # [tool.marimo.display]
 # theme = "system"
-#
-# [tool.marimo.opengraph]
-# title = "Tutorial 404: Sequence extension in multi-turn RL"
-# description = "Which tokens of a multi-turn rollout get a gradient, and why a rollout splits."
-# image = "__marimo__/assets/404_sequence_extension/opengraph.png"
 # ///
 """Tutorial 404: Sequence extension in multi-turn RL.
 
@@ -219,10 +214,8 @@ with app.setup(hide_code=True):
     .seq-verdict-look .seq-verdict-sign{background:var(--seq-look);color:var(--seq-look-ink)}
     """
     MAX_TOKEN_ID = 2**31 - 1
-    # The module that was started, for the command line, whose standard error is for its own
-    # sentence: marimo 0.25 would warn there that `tool.marimo.opengraph` is no configuration.
+    # The module that was started, for the command line.
     SCRIPT = sys.modules[__name__]
-    logging.getLogger("marimo").addFilter(lambda record: "opengraph" not in record.getMessage())
     # marimo asks `inspect` for the source of every class here. Before Python 3.13 that parses the
     # whole file each time, 0.2 s for each of 45 classes; remember the last parse instead.
     if sys.version_info < (3, 13):

@@ -568,14 +568,8 @@ def plain(markup: str) -> str:
 
 
 def output_lines(output: str) -> list[str]:
-    """What a marimo command printed, without the one line that it prints by mistake.
-
-    marimo 0.25 says that it ignores `tool.marimo.opengraph`; it means the configuration, and
-    takes the link preview from there all the same (see `test_served.py`).
-    """
-    return [
-        line for line in output.splitlines() if line.strip() and "tool.marimo.opengraph" not in line
-    ]
+    """What a marimo command printed: its lines that are not blank."""
+    return [line for line in output.splitlines() if line.strip()]
 
 
 def first_line(code: str) -> str:

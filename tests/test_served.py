@@ -1,10 +1,7 @@
 """The app below a path of another site, and what a link to it shows."""
 
-import re
 import urllib.request
 from collections.abc import Iterator
-from html import unescape
-from pathlib import Path
 
 import pytest
 from browser import Server, copy_project, seat, serve
@@ -29,23 +26,3 @@ def test_app_runs_below_a_base_url(browser: Browser, below_a_path: Server) -> No
         expect(reader.page.get_by_role("heading", name="1. The idea")).to_be_visible()
         assert reader.failed_cells() == []
         assert reader.faults == []
-
-
-def test_link_preview_has_title_description_and_picture(below_a_path: Server) -> None:
-    _, page = read(below_a_path.url)
-    text = page.decode()
-    preview = {
-        name: unescape(value)
-        for name, value in re.findall(r'<meta property="og:(\w+)" content="([^"]*)"', text)
-    }
-    assert preview["title"] == "Tutorial 404: Sequence extension in multi-turn RL"
-    assert preview["description"]
-    origin = below_a_path.url.split("/tutorials")[0]
-    kind, picture = read(origin + preview["image"].replace("&amp;", "&"))
-    assert kind == "image/png"  # a placeholder would be an SVG
-    assert picture.startswith(b"\x89PNG")
-
-
-def test_preview_picture_is_small(pytestconfig: pytest.Config) -> None:
-    folder = Path(pytestconfig.rootpath) / "__marimo__" / "assets" / "404_sequence_extension"
-    assert (folder / "opengraph.png").stat().st_size <= 200_000
