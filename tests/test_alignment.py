@@ -29,7 +29,8 @@ FRAME, OTHER = picture("frame", 3), picture("other frame", 1)
 def trajectories(draw: st.DrawFn) -> Trajectory:
     """Turns that extend, edit, shorten, replace or empty what came before; images, masked turns."""
     element = st.one_of(st.integers(0, 5), st.sampled_from([FRAME, OTHER]))
-    turns, held = [], []
+    turns: list[Any] = []
+    held: list[Any] = []
     for _ in range(draw(st.integers(1, 6))):
         ob: list[Any] = list(held)
         what = draw(st.sampled_from(["extend", "extend", "extend", "edit", "cut", "new", "none"]))
@@ -54,7 +55,8 @@ def elements(nb: ModuleType, turn: Any) -> list[Any]:
 
 def splits(nb: ModuleType, trajectory: Trajectory) -> list[int]:
     """Turns that do not continue what was held: the rule written down as plainly as can be."""
-    found, held = [], []
+    found: list[int] = []
+    held: list[Any] = []
     for index, turn in enumerate(trajectory.transitions):
         ob = elements(nb, turn)
         if held and ob[: len(held)] != held:

@@ -116,8 +116,10 @@ def check_strip(nb: ModuleType, cells: list[dict[str, Any]], datum: tinker.Datum
     fields = {name: list(tensor.data) for name, tensor in datum.loss_fn_inputs.items()}
     inputs: list[str] = []
     for chunk in datum.model_input.chunks:
-        known = isinstance(chunk, tinker.EncodedTextChunk)
-        inputs += map(str, chunk.tokens) if known else ["img"] * chunk.length
+        if isinstance(chunk, tinker.EncodedTextChunk):
+            inputs += map(str, chunk.tokens)
+        else:
+            inputs += ["img"] * chunk.length
     assert [cell["id"] for cell in cells[:-1]] == inputs
     assert cells[-1]["id"] == str(fields["target_tokens"][-1])
     assert [cell["p"] for cell in cells] == list(range(len(inputs) + 1))

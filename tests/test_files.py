@@ -98,7 +98,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     held: list[Any] = []
     for _ in range(draw(st.integers(0, 4))):
         kept = held if draw(st.booleans()) else held[: draw(st.integers(0, len(held)))]
-        new = nb.model_input_to_elements(tinker.ModelInput(chunks=draw(chunks)))
+        new = nb.model_input_to_elements(tinker.ModelInput(chunks=[*draw(chunks)]))
         action = draw(tokens)
         logprobs = draw(
             st.none()
@@ -355,7 +355,7 @@ def test_wrong_turns_are_named(case: str, indent: int | None) -> None:
         assert '"ob"' in lines[issue.line - 1] or issue.line > start
 
 
-WRONG_TRAJECTORIES = {
+WRONG_TRAJECTORIES: dict[str, tuple[Any, list[str]]] = {
     "number": (5, ["expected a trajectory"]),
     "null": (None, ["expected a trajectory", "null"]),
     "no turns": ({"name": "x"}, ["`transitions`", "missing"]),

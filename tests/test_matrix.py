@@ -38,7 +38,7 @@ def counts(table: pd.DataFrame) -> Any:
     keyed = table.set_index(["renderer", "policy"])
 
     def look_up(renderer: str, policy: str) -> tuple[int, int]:
-        row = keyed.loc[(renderer, policy)]
+        row: Any = keyed.loc[(renderer, policy)]
         return int(row["datums"]), int(row["turns"])
 
     return look_up
