@@ -160,9 +160,8 @@ def copy_project(target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     for name in (NOTEBOOK.name, "pyproject.toml", "uv.lock", "README.md"):
         shutil.copy(ROOT / name, target / name)
-    for folder in ("assets", "__marimo__/assets"):
-        if (ROOT / folder).is_dir():
-            shutil.copytree(ROOT / folder, target / folder, dirs_exist_ok=True)
+    if (ROOT / "assets").is_dir():
+        shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
     return target / NOTEBOOK.name
 
 

@@ -1,6 +1,5 @@
-"""The app below a path of another site, and what a link to it shows."""
+"""The app below a path of another site."""
 
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -13,11 +12,6 @@ def below_a_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     notebook = copy_project(tmp_path_factory.mktemp("below"))
     with serve("run", notebook, base_url="/tutorials/404") as server:
         yield server
-
-
-def read(url: str) -> tuple[str, bytes]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return answer.headers["content-type"], answer.read()
 
 
 def test_app_runs_below_a_base_url(browser: Browser, below_a_path: Server) -> None:
