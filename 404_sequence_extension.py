@@ -171,8 +171,10 @@ with app.setup(hide_code=True):
         (230, "position"),
     ]
     STRIP_HEIGHT = 216
-    # Rollouts with more tokens than this are drawn as runs, with a window of single tokens.
+    # Rollouts with more tokens or datums than this are drawn as runs, with a window of single
+    # tokens.
     STRIP_LIMIT = 600
+    STRIP_DATUMS = 8
     STRIP_WINDOW = 64
     # Section 4 and 5: lanes of the break figure; how the curves of the price differ.
     BREAK_LANES = [
@@ -708,39 +710,53 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    strip_table = (
-        alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
-        if diagnosis and diagnosis.built.data
+    # Long rollouts are drawn as runs, with a window of single tokens that can be moved; it
+    # starts at the first break.
+    strip_marks = break_marks(diagnosis) if diagnosis else []
+    _data = diagnosis.built.data if diagnosis else ()
+    _datum, _at = strip_marks[0][:2] if strip_marks else (0, 0)
+    strip_place = (
+        (
+            mo.ui.dictionary(
+                {
+                    "datum": mo.ui.number(0, len(_data) - 1, value=_datum, label="Datum"),
+                    "start": mo.ui.slider(
+                        0,
+                        max(_item.model_input.length for _item in _data) - 1,
+                        value=max(0, _at - 8),
+                        label="First position shown",
+                        show_value=True,
+                    ),
+                }
+            )
+            if len(_data) > STRIP_DATUMS
+            or sum(_run.length for _run in diagnosis.runs) > STRIP_LIMIT
+            else None
+        )
+        if _data
         else None
     )
-    strip_marks = break_marks(diagnosis) if diagnosis else []
-    return strip_marks, strip_table
+    return strip_marks, strip_place
 
 
 @app.cell(hide_code=True)
-def _(strip_marks, strip_table):
-    # Long rollouts are drawn as runs, with a window of single tokens that can be moved.
-    _long = strip_table is not None and len(strip_table) > STRIP_LIMIT
-    _datum, _at = strip_marks[0][:2] if strip_marks else (0, 0)
-    strip_place = (
-        mo.ui.dictionary(
-            {
-                "datum": mo.ui.number(
-                    0, int(strip_table["datum"].max()), value=_datum, label="Datum"
-                ),
-                "start": mo.ui.slider(
-                    0,
-                    int(strip_table["position"].max()),
-                    value=max(0, _at - 8),
-                    label="First position shown",
-                    show_value=True,
-                ),
-            }
+def _(diagnosis, strip_place):
+    if not (diagnosis and diagnosis.built.data):
+        strip_table = None
+    elif strip_place is None:
+        strip_table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    else:
+        strip_table = window(
+            alignment_table(
+                diagnosis.built,
+                diagnosis.runs,
+                diagnosis.rollout.vocab,
+                only=[int(strip_place.value["datum"])],
+            ),
+            strip_place.value["start"],
+            STRIP_WINDOW,
         )
-        if _long
-        else None
-    )
-    return (strip_place,)
+    return (strip_table,)
 
 
 @app.cell(hide_code=True)
@@ -751,32 +767,27 @@ def _(diagnosis, strip_marks, strip_place, strip_table):
             if diagnosis
             else note("The datums come back once every field of section 2 can be read.")
         ]
-    elif strip_place is None:
+    else:
         _shown = [
             strip_figure(_rows, strip_marks)
             for _, _rows in strip_table.groupby("datum", sort=False)
         ]
-    else:
-        _datum, _start = strip_place.value["datum"], strip_place.value["start"]
-        _rows = window(strip_table[strip_table["datum"] == _datum], _start, STRIP_WINDOW)
+    if strip_table is not None and strip_place is not None:
+        _place = (*strip_table[["datum", "position"]].iloc[0], len(strip_table) - 1)
         _shown = [
             figure_box(
-                runs_chart(
-                    diagnosis.runs,
-                    strip_marks,
-                    shown=(_datum, int(_rows["position"].iloc[0]), len(_rows) - 1),
-                ),
-                f"{len(strip_table)} tokens as runs; the window below shows single ones",
+                runs_chart(diagnosis.runs, strip_marks, shown=_place),
+                runs_finding(diagnosis.runs),
             ),
             mo.hstack([strip_place["datum"], strip_place["start"]], justify="start", wrap=True),
-            strip_figure(_rows, strip_marks),
+            *_shown,
         ]
     mo.vstack(_shown)
     return
 
 
 @app.cell(hide_code=True)
-def _(diagnosis, strip_table):
+def _(diagnosis, strip_place, strip_table):
     _counts = datum_counts(diagnosis.built, diagnosis.runs) if diagnosis else pd.DataFrame()
     mo.vstack(
         [
@@ -785,7 +796,10 @@ def _(diagnosis, strip_table):
                 f'aria-label="Counts of the datums">{table_html(counts_shown(_counts))}</div>'
             ),
             note("{}: it {}.".format(*conservation(_counts))),
-            details_table(strip_facts(strip_table)),
+            details_table(
+                strip_facts(strip_table),
+                "The same facts as a table" if strip_place is None else "The window as a table",
+            ),
         ]
     ) if len(_counts) else None
     return
@@ -7674,6 +7688,18 @@ def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
+def runs_finding(runs: Sequence[Run]) -> str:
+    """One sentence for a rollout drawn as runs."""
+    total = sum(run.length for run in runs)
+    actions = sum(run.length for run in runs if run.part == "A")
+    turns, datums = len({run.turn for run in runs}), len({run.datum for run in runs})
+    return (
+        f"{count_of(turns, 'turn')} {'makes' if turns == 1 else 'make'} "
+        f"{count_of(datums, 'datum')} of {count_of(total, 'token')}, {actions:,} of them actions"
+    )
+
+
+@app.function(hide_code=True)
 def runs_chart(
     runs: Sequence[Run],
     breaks: Sequence[tuple[int, int, str]] = (),
@@ -7693,7 +7719,7 @@ def runs_chart(
     datums = max((run.datum for run in runs), default=0) + 1
     length = max((run.start + run.length for run in runs), default=1)
     width = 860
-    row = max(6, min(30, 1500 // datums))
+    row = max(6, min(30, 900 // datums))
     bars = pd.DataFrame(
         {
             "datum": [run.datum for run in runs],
@@ -7744,6 +7770,8 @@ def runs_chart(
                     },
                 },
                 {
+                    # an empty field is null, and null would be written out
+                    "transform": [{"filter": "datum.label"}],
                     "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 11},
                     "encoding": {
                         "x": quantity("start"),
@@ -7873,11 +7901,16 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
     step, stair, row, gap = 42, 40, 56, 40
     wide = int(cells["x"].max()) + 1
     turns = scenarios["turns"].tolist()
-    heads = tables["steps"][["s", "shown", "finding"]]
-    bodies = tables["steps"][["s", "shown"]].assign(
-        lines=["|".join(wrap_words(words, 58)) for words in tables["steps"]["rest"]]
+    # sentences in lines that a phone shows whole; the second block starts below the first
+    heads = tables["steps"][["s", "shown"]].assign(
+        lines=["|".join(wrap_words(words, 44)) for words in tables["steps"]["finding"]]
     )
-    top = 15 * (1 + max(lines.count("|") for lines in bodies["lines"])) + 46
+    bodies = tables["steps"][["s", "shown"]].assign(
+        lines=["|".join(wrap_words(words, 56)) for words in tables["steps"]["rest"]],
+        y=[3 + 17 * (1 + lines.count("|")) for lines in heads["lines"]],
+    )
+    depths = bodies["y"] + [15 * (1 + lines.count("|")) for lines in bodies["lines"]]
+    top = int(depths.max()) + 28
     data = {
         "cells": cells[["s", "row", "r", "x", "kind", "id", "text", "turn", "mask"]],
         "labels": tables["labels"],
@@ -7899,16 +7932,23 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
         {
             "data": csv_source("heads", heads, ["s", "shown"]),
             "transform": [at_step],
-            "mark": themed_text(align="left", baseline="top", fontSize=14, fontWeight="bold"),
-            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("finding")},
+            "mark": themed_text(
+                align="left",
+                baseline="top",
+                fontSize=14,
+                fontWeight="bold",
+                lineBreak="|",
+                lineHeight=17,
+            ),
+            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("lines")},
         },
         {
-            "data": csv_source("bodies", bodies, ["s", "shown"]),
+            "data": csv_source("bodies", bodies, ["s", "shown", "y"]),
             "transform": [at_step],
             "mark": themed_text(
                 align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
             ),
-            "encoding": {"x": {"value": -96}, "y": {"value": 20}, "text": nominal("lines")},
+            "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
         },
         {
             "data": csv_source("cells", data["cells"], numbers),

@@ -511,6 +511,17 @@ def test_runs_grow_with_turns_not_with_tokens(nb: ModuleType) -> None:
     assert many > short + 45 * 2 * 8
 
 
+def test_runs_without_room_have_no_label(nb: ModuleType) -> None:
+    found = nb.diagnose(rollout_of(nb, transition([1] * 5000, [2]), transition([3], [4] * 500)))
+    figure = nb.runs_chart(found.runs)
+    labels = [row["label"] for row in as_vega_reads(figure, "runs")]
+    assert labels == ["O turn 0", None, None, "A turn 1"]
+    bars = next(layer for layer in figure.spec["layer"] if layer["data"]["name"] == "runs")
+    texts = [unit for unit in bars["layer"] if unit["mark"]["type"] == "text"]
+    # Vega writes a missing text as "null"
+    assert all({"filter": "datum.label"} in unit["transform"] for unit in texts)
+
+
 def test_runs_cover_every_position_once(
     nb: ModuleType, stories: list[tuple[str, str, Any]]
 ) -> None:
