@@ -491,7 +491,7 @@ def session_faults(session: Mapping[str, Any], notebook: Mapping[str, Any]) -> l
         where = f"cell `{first_line(written.get('code') or '')}`"
         for printed in cell.get("console") or []:
             text = plain(printed.get("text") or "")
-            faults.append(f"{where}: {printed.get('name')}: {text[-300:]}")
+            faults.append(f"{where}: {printed.get('name')}: {text[-900:]}")
         for output in cell.get("outputs") or []:
             if output["type"] == "error":
                 faults.append(f"{where}: {output['ename']}: {output['evalue']}")
