@@ -1304,7 +1304,7 @@ def _(matrix_cells):
     _names = matrix_cells["renderer"][matrix_cells["claims"] != "unknown"].unique().tolist()
     matrix_renderer = mo.ui.dropdown(
         options=_names,
-        value="qwen3" if "qwen3" in _names else None,
+        value="qwen3" if "qwen3" in _names else next(iter(_names), None),
         label="Renderer of the cell",
         allow_select_none=False,
     )
@@ -1362,9 +1362,10 @@ def _():
         rows=9,
         full_width=True,
     )
+    _names = renderer_names()
     matrix_reader = mo.ui.dropdown(
-        options=renderer_names(),
-        value="qwen3" if "qwen3" in renderer_names() else None,
+        options=_names,
+        value="qwen3" if "qwen3" in _names else next(iter(_names), None),
         label="Renderer for the conversation",
         allow_select_none=False,
     )
