@@ -1366,7 +1366,7 @@ def _():
     matrix_reader = mo.ui.dropdown(
         options=_names,
         value="qwen3" if "qwen3" in _names else next(iter(_names), None),
-        label="Renderer for the conversation",
+        label="Read by renderer",
         allow_select_none=False,
     )
     return matrix_messages, matrix_reader
@@ -10447,6 +10447,14 @@ def breaks_table(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
+def titled_table(frame: pd.DataFrame, title: str) -> mo.Html:
+    """A table that scrolls sideways, under a title that stays in view when it does."""
+    return mo.Html(
+        f'<div class="seq-figure"><b>{html.escape(title)}</b>{scroll_table(frame, title).text}</div>'
+    )
+
+
+@app.function(hide_code=True)
 def breaks_view(diagnosis: Diagnosis) -> mo.Html:
     """The breaks of a rollout as a table, or the sentence that there are none."""
     if diagnosis.built.error_message is not None:
@@ -10454,10 +10462,9 @@ def breaks_view(diagnosis: Diagnosis) -> mo.Html:
     turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
     if not diagnosis.breaks:
         return note(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
-    title = f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits"
-    return mo.Html(
-        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
-        f"{table_html(breaks_table(diagnosis), title)}</div>"
+    return titled_table(
+        breaks_table(diagnosis),
+        f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits",
     )
 
 
@@ -10582,14 +10589,11 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
                 "verdict": verdict,
             }
         )
-    turns = table_html(pd.DataFrame(rows), "The assistant's messages as turns")
     notes = "".join(note(text, "look").text for text in found.notes)
     return mo.vstack(
         [
-            mo.Html(
-                '<div class="seq-scroll" tabindex="0" role="group" aria-label="Verdict per turn">'
-                f"{turns}</div>{notes}"
-            ),
+            titled_table(pd.DataFrame(rows), "The assistant's messages as turns"),
+            *([mo.Html(notes)] if notes else []),
             breaks_view(diagnosis),
             break_drawings(diagnosis),
             *rollout_figures(diagnosis, most=1),
