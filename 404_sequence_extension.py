@@ -252,9 +252,9 @@ with app.setup(hide_code=True):
     WINDOW = 20
     MAX_DRAWN_DATUMS = 300
     # Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
-    MAX_REPORT_ROWS = 200
+    MAX_REPORT_ROWS = 100
     MAX_REPORT_DETAILS = 12
-    MAX_REPORT_BYTES = 250_000
+    MAX_REPORT_BYTES = 150_000
     MAX_REPORT_RUNS = 400
     # Keys by which a file, a trajectory and a turn are known.
     FILE_KEYS = ("trajectories", "rollouts", "outputs")
@@ -1029,11 +1029,8 @@ def _(group_result):
     )
 
     group_owners = [owner["traj_idx"] for owner in group_metadata_D]
-    with_code(
-        mo.plain_text(
-            f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
-        )
-    )
+    _said = f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
+    with_code(mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(_said)}</pre>'))
     return
 
 
@@ -6705,21 +6702,24 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
 
 @app.function(hide_code=True)
 def table_html(frame: pd.DataFrame, caption: str = "") -> str:
-    """A table as plain HTML: real header cells, texts escaped, numbers to the right."""
+    """A table as plain HTML: real header cells, texts escaped, numbers to the right.
+
+    End tags that HTML lets one omit are omitted: a page carries each `<` as six characters, and
+    tables are the largest thing in it.
+    """
     right = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame.columns]
 
     def cell(value: Any, number: bool) -> str:
         text = number_text(value) if isinstance(value, float) else str(value)
         kind = " class=seq-number" if number else " class=seq-long" if len(text) > 60 else ""
-        return f"<td{kind}>{html.escape(text)}</td>"
+        return f"<td{kind}>{html.escape(text)}"
 
     head = "".join(
         f'<th scope="col"{" class=seq-number" if number else ""}>{html.escape(str(column))}</th>'
         for column, number in zip(frame.columns, right, strict=True)
     )
     body = "".join(
-        f"<tr>{''.join(map(cell, row, right))}</tr>"
-        for row in frame.astype(object).to_numpy().tolist()
+        f"<tr>{''.join(map(cell, row, right))}" for row in frame.astype(object).to_numpy().tolist()
     )
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return (
@@ -10449,9 +10449,8 @@ def breaks_table(diagnosis: Diagnosis) -> pd.DataFrame:
 @app.function(hide_code=True)
 def titled_table(frame: pd.DataFrame, title: str) -> mo.Html:
     """A table that scrolls sideways, under a title that stays in view when it does."""
-    return mo.Html(
-        f'<div class="seq-figure"><b>{html.escape(title)}</b>{scroll_table(frame, title).text}</div>'
-    )
+    table = scroll_table(frame, title).text
+    return mo.Html(f'<div class="seq-figure"><b>{html.escape(title)}</b>{table}</div>')
 
 
 @app.function(hide_code=True)
