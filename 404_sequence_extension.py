@@ -6620,6 +6620,7 @@ def style_sheet() -> str:
 #App[data-connection-state="NOT_STARTED"] .quiz-static{display:block}
 .quiz-grid{display:grid;gap:2rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}
 .quiz-card{min-width:0;padding-left:1rem;border-left:3px solid var(--seq-axis)}
+.quiz-card pre{white-space:pre-wrap}
 .quiz-live{max-width:28rem}
 .quiz-static summary{cursor:pointer;font-weight:600}
 .seq-figure{margin:.75em 0;max-width:100%}

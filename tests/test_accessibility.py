@@ -10,6 +10,7 @@ from browser import Reader
 # serious or critical fails.
 BY_MARIMO = [
     ("button-name", r'id="radix-[^"]*" aria-haspopup="menu"', "menu of the page, top right"),
+    ("button-name", r"toast-close", "cross of a toast"),
     ("color-contrast", r"^<span>made with marimo</span>$", "badge of static pages"),
     ("label", r'^<input [^>]*type="file"', "hidden input of mo.ui.file, whose button has a name"),
     ("aria-input-field-name", r'class="cm-content', "read-only code, as mo.show_code draws it"),
