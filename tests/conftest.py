@@ -49,7 +49,6 @@ UNSETTLED = (
     "test_editor_opens_and_runs_every_cell",
     "test_page_with_code_draws_every_figure",
     "test_the_key_reaches_no_frame_no_export_and_no_file",
-    "test_page_fits_a_frame_of_another_page",
 )
 
 
