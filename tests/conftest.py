@@ -48,7 +48,6 @@ def nb() -> ModuleType:
 UNSETTLED = (
     "test_editor_opens_and_runs_every_cell",
     "test_page_with_code_draws_every_figure",
-    "test_the_key_reaches_no_frame_no_export_and_no_file",
 )
 
 

@@ -187,11 +187,11 @@ def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> 
     assert "What is" in page
     assert "removed" in page
     assert "&lt;think&gt;↵" in page
-    assert page.count("seq-figure") == 4  # two breaks, the runs, the strip around the first
+    assert page.count("<figure ") == 4  # two breaks, the runs, the strip around the first
     plain = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
     page = "".join(part.text for part in nb.episode_view(plain))
     assert "nothing splits" in page
-    assert page.count("seq-figure") == 2
+    assert page.count("<figure ") == 2
 
 
 # --- 3: claims and verdicts -------------------------------------------------------------------
@@ -568,3 +568,29 @@ def test_rollouts_of_the_matrix_run_where_a_loop_runs_already(nb: ModuleType) ->
         return nb.matrix_table(["llama3"], ["plain"])
 
     assert asyncio.run(in_a_notebook())["datums"].tolist() == [1]
+
+
+def test_a_slow_matrix_shows_its_progress(nb: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+
+    class Bar:
+        def __init__(self, **options: Any) -> None:
+            shown.append(options["total"])
+            assert options["remove_on_exit"]
+
+        def __enter__(self) -> "Bar":
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            return None
+
+        def update(self, increment: int = 1) -> None:
+            shown.append(increment)
+
+    monkeypatch.setattr(nb.mo.status, "progress_bar", Bar)
+    names = ["llama3"] * 8
+    nb.matrix_table(names, ["plain"], patience=60)
+    assert shown == []  # quick enough: nothing flickers
+    nb.matrix_table(names, ["plain"], patience=-1)
+    assert shown[0] == 8
+    assert sum(shown[1:]) == 8  # at the end every renderer is counted

@@ -1,14 +1,11 @@
-"""Section 8 in the browser: cells, conversations, and a key that goes nowhere."""
+"""Section 8 in the browser: cells, conversations, the static page."""
 
 import json
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from browser import Export, Reader, Server, seat
 from playwright.sync_api import Browser, expect
-
-SECRET = "tml-secret-0123456789"
 
 
 def section_text(reader: Reader) -> str:
@@ -84,49 +81,3 @@ def test_the_static_page_holds_the_whole_matrix(
     assert "3/3" in row.inner_text()
     assert page.locator("input[type=password]").count() == 0
     assert "This costs money" not in page.locator("#root").inner_text()
-
-
-def test_the_key_reaches_no_frame_no_export_and_no_file(
-    browser: Browser, edit_server: Server
-) -> None:
-    frames: list[str] = []
-    headers: list[dict[str, str]] = []
-    with seat(browser) as reader:
-        page = reader.page
-        page.on(
-            "websocket",
-            lambda socket: socket.on("framereceived", lambda frame: frames.append(str(frame))),
-        )
-        page.on("request", lambda request: headers.append(request.headers))
-        page.goto(edit_server.url)
-        page.wait_for_function("window.__answers > 0")
-        reader.settle()
-        reader.press("Sample three answers. This costs money.")
-        expect(page.get_by_text("There is no key.")).to_be_visible()
-        field = page.locator("input[type=password]")
-        field.fill(SECRET)
-        field.blur()
-        # no owner, so it is refused before anything is asked of a network
-        reader.type("Model", "nonsense")
-        reader.press("Sample three answers. This costs money.")
-        expect(page.get_by_text("Type a model as owner/name")).to_be_visible()
-        sent = next(found for found in headers if "marimo-server-token" in found)
-        exported = page.evaluate(
-            """async ([session, token]) => (await fetch("api/export/html", {
-              method: "POST",
-              headers: {"Content-Type": "application/json", "Marimo-Session-Id": session,
-                        "Marimo-Server-Token": token},
-              body: JSON.stringify({download: false, files: [], includeCode: true}),
-            })).text()""",
-            [sent["marimo-session-id"], sent["marimo-server-token"]],
-        )
-        assert "Type a model as owner/name" in exported
-        assert SECRET not in exported
-        assert frames
-        assert not any(SECRET in frame for frame in frames)
-        assert SECRET not in page.content()
-    folder = edit_server.log.parent
-    written = [path for path in folder.rglob("*") if path.is_file()]
-    assert Path(edit_server.log) in written
-    for path in written:
-        assert SECRET.encode() not in path.read_bytes(), path
