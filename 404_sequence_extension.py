@@ -33,6 +33,7 @@ with app.setup(hide_code=True):
     import asyncio
     import base64
     import contextlib
+    import gc
     import html
     import inspect
     import io
@@ -8801,6 +8802,7 @@ class OfflineTokenizer:
         self.all_special_tokens = list(self.markers)
         self.all_special_ids = list(self.markers.values())
         self.backend_tokenizer = OfflineBackend(self)
+        self._encoded: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def encode(
         self,
@@ -8810,6 +8812,10 @@ class OfflineTokenizer:
         **_: Any,
     ) -> list[int]:
         """Text to ids, each marker to its single id; nothing is ever added."""
+        key = (text, split_special_tokens)
+        known = self._encoded.get(key)
+        if known is not None:
+            return list(known)
         pattern = self._only_tags if split_special_tokens else self._any_marker
         tokens: list[int] = []
         for piece in pattern.split(text):
@@ -8820,6 +8826,9 @@ class OfflineTokenizer:
                 tokens.extend(self.tml_tokenizer.encode_ordinary(piece))
             else:
                 tokens.append(marker)
+        # Renderers encode the same headers and short messages over and over.
+        if len(text) <= 200 and len(self._encoded) < 4096:
+            self._encoded[key] = tuple(tokens)
         return tokens
 
     def decode(self, token_ids: Sequence[int] | int, **_: Any) -> str:
@@ -10333,6 +10342,9 @@ def matrix_table(
     started = time.monotonic()
     batch = 6  # renderers played on one event loop: starting one costs as much as a rollout
     with contextlib.ExitStack() as stack:
+        if gc.isenabled():  # a fifth of the time would go into looking for cycles, of none
+            gc.disable()
+            stack.callback(gc.enable)
         bar: Any = None
         for start in range(0, len(names), batch):
             if bar is None and time.monotonic() - started > patience:

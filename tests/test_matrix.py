@@ -9,6 +9,7 @@ Invariants:
 """
 
 import asyncio
+import gc
 import inspect
 import json
 import re
@@ -594,3 +595,22 @@ def test_a_slow_matrix_shows_its_progress(nb: ModuleType, monkeypatch: pytest.Mo
     nb.matrix_table(names, ["plain"], patience=-1)
     assert shown[0] == 8
     assert sum(shown[1:]) == 8  # at the end every renderer is counted
+
+
+def test_a_matrix_leaves_the_process_as_it_was(
+    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = nb.offline_tokenizer()
+    tokenizer.encode("What is 2 + 3?").append(-1)
+    assert -1 not in tokenizer.encode("What is 2 + 3?")  # what is remembered cannot be spoilt
+    assert gc.isenabled()
+    nb.matrix_table(["llama3"], ["plain"])
+    assert gc.isenabled()
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr(nb, "run_episodes", fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        nb.matrix_table(["llama3"], ["plain"])
+    assert gc.isenabled()
