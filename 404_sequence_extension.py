@@ -356,6 +356,18 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
+    # First of all outputs: marimo makes an editor for every cell, and each of them restyles the
+    # whole page. What is out of sight is left out of that, which opens the editor in a third of
+    # the time. The cell in hand is exempt: its buttons stand outside its box.
+    mo.Html(
+        "<style>.marimo-cell:not(.published,:hover,:focus-within)"
+        "{content-visibility:auto;contain-intrinsic-size:auto 60px}</style>"
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
     mo.md(rf"""
     # Tutorial 404: Sequence extension in multi-turn RL
 
@@ -1703,7 +1715,7 @@ def _():
     mo.md(r"""
     # The workshop
 
-    ## Room: rollouts
+    ## Room: rollouts <span class="seq-room"></span>
 
     Text, JSON and widgets to `Trajectory`, and back: reading, validation, dump, scenarios.
     """)
@@ -3884,7 +3896,7 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Room: alignment
+    ## Room: alignment <span class="seq-room"></span>
 
     A trajectory and its datums to one table, a row per position: token, target, mask,
     advantage, logprob, turn, part, datum.
@@ -4597,7 +4609,7 @@ def conservation(counts: pd.DataFrame) -> tuple[str, str]:
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Room: verdicts
+    ## Room: verdicts <span class="seq-room"></span>
 
     Breaks, causes, warnings, lineages, price.
     """)
@@ -6146,7 +6158,7 @@ def growth_note(spans: Sequence[TurnSpan]) -> str:
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Room: figures
+    ## Room: figures <span class="seq-room"></span>
 
     Tables to Altair. No figure function sees a `Trajectory`.
     """)
@@ -6659,9 +6671,8 @@ def style_sheet() -> str:
 .seq-static-only{display:none}
 body:has(>marimo-code-hash) .seq-static-only{display:block}
 body:has(>marimo-code-hash) .seq-live-only{display:none}
-.marimo-cell:not(.published,.interactive){content-visibility:auto;
-  contain-intrinsic-size:auto 60px}
-.cm.opacity-20 .cm-editor{display:none}
+.marimo-cell.published:has(.seq-room),
+body:has(>marimo-code:empty) .marimo-cell:has(.seq-room){display:none}
 @media (prefers-reduced-motion:reduce){.vega-embed *,.seq-figure *{animation:none!important;
   transition:none!important;scroll-behavior:auto!important}}
 """
@@ -8730,7 +8741,7 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Room: environment
+    ## Room: environment <span class="seq-room"></span>
 
     Vocabulary, policies, `TutorEnv`, episodes, matrix.
     """)
@@ -10738,7 +10749,7 @@ def sample_pupil(
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Room: report
+    ## Room: report <span class="seq-room"></span>
 
     Verdicts to text and JSON; the command line.
     """)

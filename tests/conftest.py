@@ -43,20 +43,9 @@ def nb() -> ModuleType:
     return load_notebook()
 
 
-# Not yet seen to pass: with an editor for every cell the page takes minutes in Chromium. Open
-# work, run and reported, never hidden.
-UNSETTLED = (
-    "test_editor_opens_and_runs_every_cell",
-    "test_page_with_code_draws_every_figure",
-)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: while Playwright runs, its event loop would forbid `asyncio.run`."""
     items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
-    for item in items:
-        if item.name.split("[")[0] in UNSETTLED:
-            item.add_marker(pytest.mark.xfail(reason="not yet seen to pass", strict=False))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, expect
 def edit_page(browser: Browser, edit_server: Server) -> Iterator[Reader]:
     with seat(browser) as reader:
         reader.page.goto(edit_server.url)
-        reader.page.wait_for_function("window.__answers > 0")
+        # the page makes an editor for every cell while they run: slow without a graphics card
+        reader.page.wait_for_function("window.__answers > 0", timeout=240_000)
         yield reader
 
 

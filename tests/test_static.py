@@ -122,11 +122,9 @@ def test_page_with_code_draws_every_figure(browser: Browser, exported_html: Expo
         assert reader.figures().count() > 0
         assert reader.blank_figures() == []
         assert reader.failed_cells() == []
-        # An editor per cell would have the browser style the whole page anew hundreds of times.
-        folded = page.locator(".cm.opacity-20 .cm-editor")
-        assert folded.count() > 20
-        assert folded.first.evaluate("e => getComputedStyle(e).display") == "none"
-        cell = page.locator(".marimo-cell").first
+        # An editor per cell has the browser style the page anew hundreds of times; cells that
+        # are out of sight are left out of that.
+        cell = page.locator(".marimo-cell").last
         assert cell.evaluate("e => getComputedStyle(e).contentVisibility") == "auto"
         assert reader.faults == []
 
