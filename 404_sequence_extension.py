@@ -35,6 +35,7 @@ with app.setup(hide_code=True):
     import contextlib
     import gc
     import html
+    import importlib
     import inspect
     import io
     import itertools
@@ -64,6 +65,11 @@ with app.setup(hide_code=True):
     from types import SimpleNamespace
     from typing import IO, Annotated, Any, Literal, NoReturn
     from urllib.parse import urlsplit
+
+    # In a served app readers are threads. Those who arrive together at a cold start would import
+    # torch side by side, which can leave it half imported for good: one imports, the rest wait.
+    with vars(threading).setdefault("_sequence_extension_imports", threading.Lock()):
+        importlib.import_module("tinker_cookbook.rl.train")
 
     import altair as alt
     import marimo as mo

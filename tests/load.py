@@ -65,7 +65,7 @@ def fields_by_label(markup: str, label: str) -> list[str]:
             break
         text = unescaped
     found = re.findall(
-        r"object-id=\\*['\"]([^'\"\\]+)\\*['\"][^>]*>\s*<marimo-text[^>]*?data-label=(.{0,400})",
+        r"object-id=\\*['\"]([^'\"\\]+)\\*['\"][^>]*>\s*<marimo-text[^>]*?data-label=([^>]{0,400})",
         text,
     )
     return [object_id for object_id, rest in found if label in rest]
