@@ -359,9 +359,10 @@ class Reader:
     def failed_cells(self) -> list[str]:
         """What went wrong in cells: errors and console output sent, tracebacks on the page."""
         sent: list[str] = self.page.evaluate("window.__failures")
+        # the editor writes a cell's name into its console area; text out of sight counts as well
         shown = self.page.locator(
-            ".console-output-area, [role=alert] .text-error"
-        ).all_inner_texts()
+            ".console-output-area > :not(.outline-hidden), [role=alert] .text-error"
+        ).all_text_contents()
         return [*sent, *shown]
 
 

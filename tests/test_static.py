@@ -96,6 +96,7 @@ def test_blank_figures_are_found(browser: Browser, faulty: Export) -> None:
             "canvas => canvas.getContext('2d').reset()"
         )
         assert reader.blank_figures() == [0]
+        assert "noise" in "".join(reader.failed_cells())
 
 
 def test_exported_session_is_clean(exported_html: Export) -> None:
