@@ -6354,7 +6354,39 @@ def code_view(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
-    return mo.md(f"{fence}{language}\n{text}{fence}")
+    return mo.Html(lean_code(mo.md(f"{fence}{language}\n{text}{fence}").text))
+
+
+@app.function(hide_code=True)
+def lean_code(page: str) -> str:
+    """Highlighted code in a third of its bytes, looking the same.
+
+    A page takes some fifty bytes for every span. marimo's theme has seven colours for the
+    seventy classes of Pygments: neighbours of one colour share a span, and what has the colour
+    of plain code has none.
+    """
+    groups = [
+        "k kt nb",
+        "kn kc kd kp kr",
+        "nf nc nd nt",
+        "mi mb mf mh mo il l",
+        "s s1 s2 sa sb sc sd se sh si sr ss sx dl",
+        "c c1 ch cm cs cpf",
+        "bp",
+    ]
+    colors = {name: group.split()[0] for group in groups for name in group.split()}
+
+    def span(found: re.Match[str]) -> str:
+        color = colors.get(found[1])
+        return f"<span class={color}>{found[2]}</span>" if color else found[2]
+
+    page = re.sub(r'<span class="(\w+)">([^<]*)</span>', span, page)
+    joined = 1
+    while joined:
+        page, joined = re.subn(
+            r"<span class=(\w+)>([^<]*)</span>(\s*)<span class=\1>", r"<span class=\1>\2\3", page
+        )
+    return page.replace("<code>", "<code class=n>")
 
 
 @app.function(hide_code=True)
@@ -6599,8 +6631,12 @@ class Figure:
         found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
         if found is None:
             return page
-        spec = html.escape(self._mime_()[1], quote=False).replace("'", "&#39;")
-        return found[1] + spec.replace("\\", "&#92;").replace("$", "&#36;") + found[2]
+        # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
+        spec = json.dumps(self.spec, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
+            spec = spec.replace(char, code)
+        # half a character pair cannot travel but as its code
+        return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
 
 
 @app.function(hide_code=True)
@@ -6660,7 +6696,9 @@ def style_sheet() -> str:
 .seq-table th,.seq-table td{padding:.2em .7em;text-align:left;border-bottom:1px solid
   var(--border);white-space:nowrap;vertical-align:top}
 .seq-table th{font-weight:600;color:var(--muted-foreground)}
-.seq-table .seq-number{text-align:right}
+"""
+        + "".join(f".seq-r{k} tr>:nth-last-child({k})," for k in range(1, 13))
+        + """.seq-table .seq-number{text-align:right}
 .seq-table .seq-long{white-space:normal;min-width:14em;max-width:34em}
 .vega-embed:not(.has-actions){overflow-x:auto;overscroll-behavior-x:contain}
 .vega-embed:has(>.vega-bindings){display:flex;flex-direction:column;align-items:flex-start}
@@ -6720,47 +6758,66 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
 
 
 @app.function(hide_code=True)
-def table_html(frame: pd.DataFrame, caption: str = "") -> str:
+def table_html(
+    frame: pd.DataFrame, caption: str = "", merged: int = 0, row_heads: bool = False
+) -> str:
     """A table as plain HTML: real header cells, texts escaped, numbers to the right.
 
-    End tags that HTML lets one omit are omitted: a page carries each `<` as six characters, and
-    tables are the largest thing in it.
+    Tables are the largest thing in a page, which carries each `<` as six characters. So end
+    tags that HTML lets one omit are omitted, and one class of the table aligns a whole column.
+
+    Args:
+        frame: The facts.
+        caption: Stands above; left out when empty.
+        merged: That many columns from the left share a cell where rows in a row say the same.
+        row_heads: The first column names its row.
     """
-    right = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame.columns]
+    columns = list(frame.columns)
+    right = [pd.api.types.is_numeric_dtype(frame[column]) for column in columns]
+    rows = frame.astype(object).to_numpy().tolist()
 
-    def cell(value: Any, number: bool) -> str:
+    def cell(at: int, place: int) -> str:
+        value, key = rows[at][place], rows[at][: place + 1]
+        if place < merged and at and rows[at - 1][: place + 1] == key:
+            return ""
         text = number_text(value) if isinstance(value, float) else str(value)
-        kind = " class=seq-number" if number else " class=seq-long" if len(text) > 60 else ""
-        return f"<td{kind}>{html.escape(text)}"
+        kind = " class=seq-long" if len(text) > 60 else ""
+        if place < merged:
+            alike = itertools.takewhile(lambda row: row[: place + 1] == key, rows[at:])
+            kind = f" rowspan={sum(1 for _ in alike)}{' class=seq-number' * right[place]}"
+        tag = "th scope=row" if row_heads and not place else "td"
+        return f"<{tag}{kind}>{html.escape(text, quote=False)}"
 
-    head = "".join(
-        f'<th scope="col"{" class=seq-number" if number else ""}>{html.escape(str(column))}</th>'
-        for column, number in zip(frame.columns, right, strict=True)
-    )
+    head = "".join(f"<th scope=col>{html.escape(str(column), quote=False)}" for column in columns)
     body = "".join(
-        f"<tr>{''.join(map(cell, row, right))}" for row in frame.astype(object).to_numpy().tolist()
+        "<tr>" + "".join(cell(at, place) for place in range(len(columns)))
+        for at in range(len(rows))
     )
+    # counted from the right: what cells share, they share from the left
+    sides = "".join(f" seq-r{len(columns) - place}" for place, number in enumerate(right) if number)
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return (
-        f'<table class="seq-table">{title}<thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
+    return f'<table class="seq-table{sides}">{title}<thead><tr>{head}<tbody>{body}</table>'
 
 
 @app.function(hide_code=True)
 def details_table(
-    frame: pd.DataFrame, summary: str = "The same facts as a table", limit: int = 300
+    frame: pd.DataFrame,
+    summary: str = "The same facts as a table",
+    limit: int = 300,
+    more: str = "",
+    **table: Any,
 ) -> mo.Html:
     """A table that can be opened, without a widget: it works in the static page too.
 
-    Long tables are cut after `limit` rows, and say so.
+    Long tables are cut after `limit` rows, and say so; `more` is HTML below the table, and
+    `table` goes to `table_html`.
     """
-    more = len(frame) - limit
-    rest = f'<p class="seq-note">{more} more rows are left out here.</p>' if more > 0 else ""
+    left = len(frame) - limit
+    rest = f'<p class="seq-note">{left} more rows are left out here.</p>' if left > 0 else ""
     return mo.Html(
         f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>'
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(summary)}">'
-        f"{table_html(frame.head(limit))}</div>{rest}</details>"
+        f"{table_html(frame.head(limit), **table)}</div>{rest}{more}</details>"
     )
 
 
@@ -6844,7 +6901,7 @@ def vega_figure(
             "datasets": {
                 name: frame.to_csv(index=False, lineterminator="\n") for name, frame in data.items()
             },
-            "layer": list(layers),
+            "layer": without_types(list(layers), spec.get("encoding", {})),
         },
         width + left + right,
         height + top + bottom,
@@ -6852,23 +6909,31 @@ def vega_figure(
 
 
 @app.function(hide_code=True)
-def csv_source(name: str, frame: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Any]:
-    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
-
-    CSV has no types and Vega would guess them ("007" a number, "true" a boolean), so every
-    column is declared: `numbers` as numbers, all others as text. An empty field is null.
-    """
-    parse = {str(column): "number" if column in numbers else "string" for column in frame}
-    return {"name": name, "format": {"type": "csv", "parse": parse}}
+def without_types(layers: Any, known: Mapping[str, Any]) -> Any:
+    """Layers without the types of x and y that they inherit from the encoding around them."""
+    if isinstance(layers, list):
+        return [without_types(layer, known) for layer in layers]
+    layer = dict(layers)
+    if "encoding" in layer:
+        layer["encoding"] = {
+            channel: {key: value for key, value in entry.items() if key != "type"}
+            if isinstance(entry, dict) and "field" in entry and "type" in known.get(channel, {})
+            else entry
+            for channel, entry in layer["encoding"].items()
+        }
+    if "layer" in layer:
+        layer["layer"] = without_types(layer["layer"], known)
+    return layer
 
 
 @app.function(hide_code=True)
-def csv_data(frame: pd.DataFrame, numbers: Sequence[str]) -> alt.InlineData:
-    """A table as CSV inside an Altair chart; columns declared as `csv_source` does."""
-    return alt.InlineData(
-        values=frame.to_csv(index=False, lineterminator="\n"),
-        format=alt.CsvDataFormat(**csv_source("", frame, numbers)["format"]),
-    )
+def csv_source(name: str, numbers: Sequence[str]) -> dict[str, Any]:
+    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
+
+    CSV has no types: `numbers` are declared, and an empty one is null; all other columns stay
+    text. Nothing is guessed ("007" a number, "true" a boolean).
+    """
+    return {"name": name, "format": {"type": "csv", "parse": dict.fromkeys(numbers, "number")}}
 
 
 @app.function(hide_code=True)
@@ -6879,21 +6944,32 @@ def quantity(field: str, **more: Any) -> dict[str, Any]:
 
 @app.function(hide_code=True)
 def nominal(field: str, **more: Any) -> dict[str, Any]:
-    """Encoding of a name."""
-    return {"field": field, "type": "nominal", **more}
+    """Encoding of a name: what Vega-Lite takes a field for that has no type."""
+    return {"field": field, **more}
 
 
 @app.function(hide_code=True)
-def kind_color(part: Literal["fill", "ink"], field: str = "kind") -> dict[str, Any]:
-    """Encoding of the kinds that tables speak of: the palette's fill, or the ink on it."""
-    colors = [PALETTE[name][part] for name in KINDS.values()]
-    return nominal(field, scale={"domain": list(KINDS), "range": colors}, legend=None)
+def kind_color(
+    part: Literal["fill", "ink"], kinds: str = "OAM0", field: str = "kind"
+) -> dict[str, Any]:
+    """Encoding of the kinds that a figure shows: the palette's fill, or the ink on it."""
+    colors = [PALETTE[KINDS[kind]][part] for kind in kinds]
+    return nominal(field, scale={"domain": list(kinds), "range": colors}, legend=None)
 
 
 @app.function(hide_code=True)
 def calculate(**expressions: str) -> list[dict[str, str]]:
     """Vega-Lite transforms that add fields, in order; expressions are ours, never a reader's."""
     return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
+
+
+@app.function(hide_code=True)
+def look_up(key: str, name: str, fields: Sequence[str]) -> dict[str, Any]:
+    """Vega-Lite transform: columns of another dataset, from its row with the same number."""
+    return {
+        "lookup": key,
+        "from": {"data": csv_source(name, [key]), "key": key, "fields": list(fields)},
+    }
 
 
 @app.function(hide_code=True)
@@ -6965,7 +7041,7 @@ def strip_chart(
     span = {"x": quantity("left"), "x2": {"field": "right"}}
     # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
     lanes = {
-        "data": csv_source("cells", rows, ["p"]),
+        "data": csv_source("cells", ["p"]),
         "transform": [
             *calculate(lane="[0, 1, 2, 3, 4]"),
             {"flatten": ["lane"]},
@@ -7001,6 +7077,7 @@ def strip_chart(
                 lp="datum.lp || 'none'",
             ),
         ],
+        "encoding": {"tooltip": tooltip},
         "layer": [
             {
                 "mark": {"type": "rect", "cornerRadius": 3},
@@ -7008,8 +7085,7 @@ def strip_chart(
                     **span,
                     "y": quantity("top"),
                     "y2": {"field": "bottom"},
-                    "fill": kind_color("fill"),
-                    "tooltip": tooltip,
+                    "fill": kind_color("fill", "OAM0+-!"),
                 },
             },
             {
@@ -7018,14 +7094,13 @@ def strip_chart(
                     "x": quantity("at"),
                     "y": quantity("line"),
                     "text": nominal("shown"),
-                    "color": kind_color("ink"),
-                    "tooltip": tooltip,
+                    "color": kind_color("ink", "OAM0+-!"),
                 },
             },
         ],
     }
     moves = {
-        "data": csv_source("cells", rows, ["p"]),
+        "data": csv_source("cells", ["p"]),
         "transform": [
             {"filter": f"datum.p > {-1 if begins else first}"},
             *calculate(to="datum.p - 1", tail="60", head="80"),
@@ -7058,7 +7133,7 @@ def strip_chart(
         ],
     }
     ghosts = {
-        "data": csv_source("empty", empty, ["at", "top", "bottom", "line"]),
+        "data": csv_source("empty", ["at", "top", "bottom", "line"]),
         "transform": calculate(left="datum.at - 0.47", right="datum.at + 0.47"),
         "layer": [
             {
@@ -7083,7 +7158,7 @@ def strip_chart(
     }
     # every turn is named twice: above the inputs, and one to the left under the targets
     sides = {
-        "data": csv_source("turns", turns, ["start", "end"]),
+        "data": csv_source("turns", ["start", "end"]),
         "transform": [
             *calculate(side="[0, 1]"),
             {"flatten": ["side"]},
@@ -7112,7 +7187,7 @@ def strip_chart(
     }
     # the border between two turns runs straight through the inputs, then steps with the shift
     borders = {
-        "data": csv_source("turns", turns, ["start", "end"]),
+        "data": csv_source("turns", ["start", "end"]),
         "transform": [
             {"filter": f"datum.start > {first}"},
             *calculate(corner="[0, 1, 2, 3]"),
@@ -7135,7 +7210,7 @@ def strip_chart(
         data["lanes"] = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
         layers.append(
             {
-                "data": csv_source("lanes", data["lanes"], ["y"]),
+                "data": csv_source("lanes", ["y"]),
                 "mark": themed_text(align="right", fontSize=11, lineBreak="|", lineHeight=12),
                 "encoding": {"x": {"value": -8}, "y": quantity("y"), "text": nominal("lane")},
             }
@@ -7151,7 +7226,7 @@ def strip_chart(
         late = left[0][0] - first > (last - first) / 2
         layers.append(
             {
-                "data": csv_source("breaks", data["breaks"], ["at"]),
+                "data": csv_source("breaks", ["at"]),
                 "transform": calculate(edge="datum.at - 0.5", top="-18", foot="60", sign="-12"),
                 "layer": [
                     {
@@ -7271,85 +7346,67 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
     red, grey = PALETTE["break"]["fill"], PALETTE["axis"]["fill"]
     place = int(rows.index[rows["mark"] != ""].min()) if rows["mark"].ne("").any() else len(rows)
     edge = {"x": quantity("left"), "x2": {"field": "right"}}
-    box = {"y": quantity("top"), "y2": {"field": "bottom"}}
-    source = csv_source("cells", boxes, ["column", "top"])
-    sized = calculate(
-        left="datum.column - 0.46", right="datum.column + 0.46", bottom="datum.top + 38"
-    )
-    tooltip = [
-        nominal("first", title="token id"),
-        nominal("second", title="part and text"),
-        nominal("index", title="position"),
-        nominal("told", title="this column"),
-    ]
+    box = {**edge, "y": quantity("top"), "y2": {"field": "bottom"}}
     layers: list[dict[str, Any]] = [
         {
-            "data": source,
-            "transform": [{"filter": "datum.kind"}, *sized],
-            "mark": {"type": "rect", "cornerRadius": 3},
-            "encoding": {**edge, **box, "fill": kind_color("fill"), "tooltip": tooltip},
-        },
-        {
-            "data": source,
-            "transform": [{"filter": "!datum.kind"}, *sized],
-            "mark": {
-                "type": "rect",
-                "cornerRadius": 3,
-                "fill": "transparent",
-                "stroke": grey,
-                "strokeDash": [3, 3],
+            "data": csv_source("cells", ["column", "top"]),
+            "transform": calculate(
+                left="datum.column - 0.46",
+                right="datum.column + 0.46",
+                bottom="datum.top + 38",
+                line="datum.top + (datum.second ? 13 : 20)",
+                under="datum.top > 40 ? 132 : 24",
+                words="datum.second ? [datum.first, datum.second] : datum.first",
+            ),
+            "encoding": {
+                "x": quantity("column"),
+                "y": quantity("line"),
+                "tooltip": [
+                    nominal("first", title="token id"),
+                    nominal("second", title="part and text"),
+                    nominal("index", title="position"),
+                    nominal("told", title="this column"),
+                ],
             },
-            "encoding": {**edge, **box},
-        },
-        {
-            "data": source,
-            "transform": [{"filter": "datum.framed"}, *sized],
-            "mark": {
-                "type": "rect",
-                "cornerRadius": 3,
-                "fill": "transparent",
-                "stroke": red,
-                "strokeWidth": 3,
-            },
-            "encoding": {**edge, **box},
-        },
-        {
-            "data": source,
-            "transform": [
-                {"filter": "datum.kind"},
-                *calculate(
-                    line="datum.top + (datum.second ? 13 : 20)",
-                    words="datum.second ? [datum.first, datum.second] : datum.first",
-                ),
+            "layer": [
+                {
+                    "transform": [{"filter": "datum.kind"}],
+                    "mark": {"type": "rect", "cornerRadius": 3, "strokeWidth": 3},
+                    "encoding": {
+                        **box,
+                        "fill": kind_color("fill"),
+                        "stroke": {
+                            "condition": {"test": "datum.framed", "value": red},
+                            "value": "transparent",
+                        },
+                    },
+                },
+                {
+                    "transform": [{"filter": "!datum.kind"}],
+                    "mark": {
+                        "type": "rect",
+                        "cornerRadius": 3,
+                        "fill": "transparent",
+                        "stroke": grey,
+                        "strokeDash": [3, 3],
+                    },
+                    "encoding": box,
+                },
+                {
+                    "transform": [{"filter": "datum.kind"}],
+                    "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 6},
+                    "encoding": {"text": nominal("words"), "color": kind_color("ink")},
+                },
+                {
+                    "transform": [{"filter": "!datum.kind"}],
+                    "mark": themed_text(fontSize=10, limit=step - 6),
+                    "encoding": {"text": nominal("first")},
+                },
+                {
+                    "mark": themed_text(fontSize=10),
+                    "encoding": {"y": quantity("under"), "text": nominal("index")},
+                },
             ],
-            "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 6},
-            "encoding": {
-                "x": quantity("column"),
-                "y": quantity("line"),
-                "text": nominal("words"),
-                "color": kind_color("ink"),
-                "tooltip": tooltip,
-            },
-        },
-        {
-            "data": source,
-            "transform": [{"filter": "!datum.kind"}, *calculate(line="datum.top + 20")],
-            "mark": themed_text(fontSize=10, limit=step - 6),
-            "encoding": {
-                "x": quantity("column"),
-                "y": quantity("line"),
-                "text": nominal("first"),
-            },
-        },
-        {
-            "data": source,
-            "transform": [{"filter": "datum.index"}, *calculate(line="datum.top > 40 ? 132 : 24")],
-            "mark": themed_text(fontSize=10),
-            "encoding": {
-                "x": quantity("column"),
-                "y": quantity("line"),
-                "text": nominal("index"),
-            },
         },
     ]
     runs = held_stretches(rows)
@@ -7357,7 +7414,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
         lanes = pd.DataFrame(BREAK_LANES, columns=["y", "lane"])
         layers.append(
             {
-                "data": csv_source("lanes", lanes, ["y"]),
+                "data": csv_source("lanes", ["y"]),
                 "mark": themed_text(align="right", fontSize=11, lineBreak="|", lineHeight=12),
                 "encoding": {"x": {"value": -8}, "y": quantity("y"), "text": nominal("lane")},
             }
@@ -7366,23 +7423,29 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
         lanes = pd.DataFrame(columns=["y", "lane"])
     layers += [
         {
-            "data": csv_source("runs", runs, ["start", "end"]),
-            "transform": calculate(left="datum.start - 0.46", right="datum.end + 0.46", bar="14"),
-            "mark": {"type": "rule", "color": grey, "strokeWidth": 2},
-            "encoding": {**edge, "y": quantity("bar")},
-        },
-        {
-            "data": csv_source("runs", runs, ["start", "end"]),
-            "transform": calculate(left="datum.start - 0.46", name="6"),
-            "mark": themed_text(align="left", fontSize=11),
-            "encoding": {"x": quantity("left"), "y": quantity("name"), "text": nominal("label")},
+            "data": csv_source("runs", ["start", "end"]),
+            "transform": calculate(left="datum.start - 0.46", right="datum.end + 0.46"),
+            "layer": [
+                {
+                    "mark": {"type": "rule", "color": grey, "strokeWidth": 2},
+                    "encoding": {**edge, "y": {"value": 14}},
+                },
+                {
+                    "mark": themed_text(align="left", fontSize=11),
+                    "encoding": {
+                        "x": quantity("left"),
+                        "y": {"value": 6},
+                        "text": nominal("label"),
+                    },
+                },
+            ],
         },
     ]
     late = place > len(rows) / 2
     sign = pd.DataFrame({"at": [place - 0.5], "label": [break_words_short(table)]})
     layers.append(
         {
-            "data": csv_source("sign", sign, ["at"]),
+            "data": csv_source("sign", ["at"]),
             "transform": calculate(top="-18", foot="126", line="-11"),
             "layer": [
                 {
@@ -7493,14 +7556,14 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
         told = words[row["kind"]]
         rows.append(
             {
+                "what": f"{told}; ✕ {row['mark']} at the break" if row["mark"] else told,
+                "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
                 "held position": row["held_index"],
                 "held": more if cut and row["held_index"] else row["held_id"],
                 "held text": visible_text(row["held_text"]),
-                "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
                 "new position": row["new_index"],
                 "new": more if cut and row["new_index"] else row["new_id"],
                 "new text": visible_text(row["new_text"]),
-                "": f"{told}; ✕ {row['mark']} at the break" if row["mark"] else told,
             }
         )
     return pd.DataFrame(rows)
@@ -7512,7 +7575,7 @@ def break_figure(table: pd.DataFrame, title: str) -> mo.Html:
     chart = break_chart(table, lane_labels=False)
     top = chart.spec["padding"]["top"]
     drawn = figure_box(chart, title, lanes=[(y + top, name) for y, name in BREAK_LANES])
-    return mo.Html(drawn.text + details_table(break_facts(table)).text)
+    return mo.Html(drawn.text + details_table(break_facts(table), merged=2).text)
 
 
 @app.function(hide_code=True)
@@ -7612,7 +7675,7 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         "scale": {"domain": [0, top], "nice": False},
         "axis": {**axis, "title": "tokens through the model", "format": ",d"},
     }
-    source = csv_source("curves", curves, ["turns", "tokens", "datums"])
+    source = csv_source("curves", ["turns", "tokens", "datums"])
     tooltip = [
         nominal("pattern"),
         quantity("turns"),
@@ -7631,7 +7694,7 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
             "encoding": {"x": x, "y": y, "fill": hue, "shape": shape, "tooltip": tooltip},
         },
         {
-            "data": csv_source("signs", signs, ["turns", "y"]),
+            "data": csv_source("signs", ["turns", "y"]),
             "mark": themed_text(
                 align="left",
                 baseline="top",
@@ -7694,14 +7757,14 @@ def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "datum": rows["datum"].to_numpy(),
-            "position": rows["position"].to_numpy(),
-            "input": rows["label"].to_numpy(),
-            "target": rows["target_label"].to_numpy(),
-            "target's text": [visible_text(text) for text in after["text"]],
             "from turn": after["turn"].astype(int).to_numpy(),
             "part": [parts[part] for part in after["part"]],
             "mask": [number_text(value) for value in rows["mask"]],
             "advantage": [number_text(value) for value in rows["advantage"]],
+            "position": rows["position"].to_numpy(),
+            "input": rows["label"].to_numpy(),
+            "target": rows["target_label"].to_numpy(),
+            "target's text": [visible_text(text) for text in after["text"]],
             "logprob": [number_text(value) for value in rows["logprob"]],
         }
     )
@@ -7765,7 +7828,7 @@ def runs_chart(
     band = {"y": quantity("top"), "y2": {"field": "bottom"}}
     layers: list[dict[str, Any]] = [
         {
-            "data": csv_source("runs", bars, ["datum", "start", "end"]),
+            "data": csv_source("runs", ["datum", "start", "end"]),
             "transform": calculate(
                 **places,
                 middle=middle,
@@ -7803,7 +7866,7 @@ def runs_chart(
             ],
         },
         {
-            "data": csv_source("names", names, ["datum"]),
+            "data": csv_source("names", ["datum"]),
             "transform": calculate(middle=middle, label="'datum ' + datum.datum"),
             "mark": themed_text(align="right", fontSize=11),
             "encoding": {
@@ -7817,7 +7880,7 @@ def runs_chart(
         data["breaks"] = pd.DataFrame(list(breaks), columns=["datum", "at", "label"])
         layers.append(
             {
-                "data": csv_source("breaks", data["breaks"], ["datum", "at"]),
+                "data": csv_source("breaks", ["datum", "at"]),
                 "transform": calculate(**places, middle=middle, sign="'✕'"),
                 "layer": [
                     {
@@ -7865,7 +7928,7 @@ def runs_chart(
         data["shown"] = pd.DataFrame([shown], columns=["datum", "start", "size"])
         layers.append(
             {
-                "data": csv_source("shown", data["shown"], ["datum", "start", "size"]),
+                "data": csv_source("shown", ["datum", "start", "size"]),
                 "transform": calculate(
                     top=f"datum.datum * {row} - 1",
                     bottom=f"(datum.datum + 1) * {row} + 1",
@@ -7950,7 +8013,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
     numbers = ["s", "r", "x", "turn"]
     layers: list[dict[str, Any]] = [
         {
-            "data": csv_source("heads", heads, ["s", "shown"]),
+            "data": csv_source("heads", ["s", "shown"]),
             "transform": [at_step],
             "mark": themed_text(
                 align="left",
@@ -7963,7 +8026,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("lines")},
         },
         {
-            "data": csv_source("bodies", bodies, ["s", "shown", "y"]),
+            "data": csv_source("bodies", ["s", "shown", "y"]),
             "transform": [at_step],
             "mark": themed_text(
                 align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
@@ -7971,7 +8034,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
         },
         {
-            "data": csv_source("cells", data["cells"], numbers),
+            "data": csv_source("cells", numbers),
             "transform": [
                 chosen,
                 *calculate(
@@ -8031,7 +8094,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                                 "x2": {"field": "right"},
                                 "y": quantity("mask_top"),
                                 "y2": {"field": "mask_bottom"},
-                                "fill": kind_color("fill", "mask_kind"),
+                                "fill": kind_color("fill", field="mask_kind"),
                             },
                         },
                         {
@@ -8040,7 +8103,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                                 "x": quantity("middle"),
                                 "y": quantity("under"),
                                 "text": nominal("mask"),
-                                "color": kind_color("ink", "mask_kind"),
+                                "color": kind_color("ink", field="mask_kind"),
                             },
                         },
                     ],
@@ -8057,7 +8120,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             ],
         },
         {
-            "data": csv_source("labels", data["labels"], ["s", "r", "turn"]),
+            "data": csv_source("labels", ["s", "r", "turn"]),
             "transform": [
                 chosen,
                 *calculate(
@@ -8086,7 +8149,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             ],
         },
         {
-            "data": csv_source("breaks", data["breaks"], numbers),
+            "data": csv_source("breaks", numbers),
             "transform": [
                 chosen,
                 *calculate(
@@ -8133,7 +8196,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
     data["frame"] = frame
     layers.append(
         {
-            "data": csv_source("frame", frame, ["s", "turns", "datums"]),
+            "data": csv_source("frame", ["s", "turns", "datums"]),
             "transform": [
                 {"filter": "datum.s == scenario"},
                 *calculate(
@@ -8429,7 +8492,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
             },
         },
         {
-            "data": csv_source("bars", bars, ["y", "mean", "reward", "up"]),
+            "data": csv_source("bars", ["y", "mean", "reward", "up"]),
             "layer": [
                 {
                     "mark": {"type": "rule", "strokeWidth": 12},
@@ -8449,7 +8512,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
             ],
         },
         {
-            "data": csv_source("cells", cells, ["lane", "position", "mask"]),
+            "data": csv_source("cells", ["lane", "position", "mask"]),
             "transform": calculate(
                 y=f"(datum.lane + 0.5) * {row}",
                 x=f"{start} + (datum.position - 0.5) * {cell}",
@@ -8487,7 +8550,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
             ],
         },
         {
-            "data": csv_source("words", words, ["x", "y"]),
+            "data": csv_source("words", ["x", "y"]),
             "mark": themed_text(align="left", fontSize=12, clip=False),
             "encoding": {"x": quantity("x", **across), **middle, "text": nominal("words")},
         },
@@ -8538,16 +8601,19 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     policies = table["policy"].unique().tolist()
     step, row = MATRIX_STEP
     width, height = step * (len(policies) + 1), row * len(names)
-    cells = table.assign(
-        **{
-            name: [visible_text(text, 30) for text in table[name]]
-            for name in ("before", "held", "came")
-        },
-        column=[policies.index(policy) + 1 for policy in table["policy"]],
-        row=[names.index(name) for name in table["renderer"]],
-    ).drop(columns=["breaks"])
-    numbers = ["datums", "turns", "turn", "position", "column", "row"]
-    claims = cells.drop_duplicates("renderer")[["renderer", "claims", "row"]]
+    # a cell says what is its own; what it shares with others is looked up
+    breaks = matrix_breaks(table, 30)
+    cells = pd.DataFrame(
+        {
+            "column": [policies.index(policy) + 1 for policy in table["policy"]],
+            "row": [names.index(name) for name in table["renderer"]],
+            **{name: table[name].astype("Int64") for name in ("datums", "turns")},
+            "verdict": table["verdict"],
+            "break": break_numbers(table),
+            "ends": table["reason"].where(table["reason"] != "", table["ending"]),
+        }
+    )
+    claims = table.drop_duplicates("renderer")[["renderer", "claims"]].assign(row=range(len(names)))
     # named above the first row, and again below the last: the figure is taller than a screen
     heads = pd.DataFrame(
         [
@@ -8565,9 +8631,10 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
         return nominal("verdict", scale=scale, legend=None)
 
     def across(size: int) -> dict[str, Any]:
-        return {"scale": {"domain": [0, size], "range": [0, size], "nice": False}, "axis": None}
+        scale = {"domain": [0, size], "range": [0, size], "nice": False}
+        return {"type": "quantitative", "scale": scale, "axis": None}
 
-    centre = {"x": quantity("middle", **across(width)), "y": quantity("centre", **across(height))}
+    centre = {"x": quantity("middle"), "y": quantity("centre")}
     places = {"middle": f"(datum.column + 0.5) * {step}", "centre": f"(datum.row + 0.5) * {row}"}
     tooltip = [
         nominal(name, title=title)
@@ -8587,74 +8654,71 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     boxes = {
         "mark": {"type": "rect", "cornerRadius": 3},
         "encoding": {
-            "x": quantity("left", **across(width)),
+            "x": quantity("left"),
             "x2": {"field": "right"},
-            "y": quantity("top", **across(height)),
+            "y": quantity("top"),
             "y2": {"field": "bottom"},
             "fill": colour("fill"),
-            "tooltip": tooltip,
         },
     }
     mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
     inside = {
         "transform": [{"filter": "datum.verdict != 'none'"}],
         "mark": {"type": "text", "font": mono, "fontSize": 11},
-        "encoding": {
-            **centre,
-            "text": nominal("label"),
-            "color": colour("ink"),
-            "tooltip": tooltip,
-        },
+        "encoding": {**centre, "text": nominal("label"), "color": colour("ink")},
     }
     outside = {
         "transform": [{"filter": "datum.verdict == 'none'"}],
         "mark": themed_text(font=mono, fontSize=11),
-        "encoding": {**centre, "text": nominal("label"), "tooltip": tooltip},
+        "encoding": {**centre, "text": nominal("label")},
+    }
+    claimed = {
+        "transform": [{"filter": "datum.column == 1"}],
+        "mark": themed_text(fontSize=11),
+        "encoding": {**centre, "x": {"value": step / 2}, "text": nominal("claims")},
     }
     counts = table["verdict"].value_counts()
     return vega_figure(
         [
             {
-                "data": csv_source("cells", cells, numbers),
-                "transform": calculate(
-                    **places,
-                    left=f"datum.column * {step} + 1",
-                    right=f"(datum.column + 1) * {step} - 1",
-                    top=f"datum.row * {row} + 1",
-                    bottom=f"(datum.row + 1) * {row} - 1",
-                    shown="isValid(datum.datums) ? datum.datums + '/' + datum.turns : '?'",
-                    mark=f"{marks}[datum.verdict]",
-                    label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
-                    told=f"{words}[datum.verdict]",
-                    where="isValid(datum.position)"
-                    " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
-                    named="datum.cause || 'none'",
-                    was="datum.before + ' | ' + datum.held",
-                    **{"is": "datum.before + ' | ' + datum.came"},
-                    ends="datum.reason || datum.ending",
-                ),
-                "layer": [boxes, inside, outside],
+                "data": csv_source("cells", ["column", "row", "datums", "turns", "break"]),
+                "transform": [
+                    look_up("row", "claims", ["renderer", "claims"]),
+                    look_up("break", "breaks", ["place", "cause", "before", "held", "came"]),
+                    *calculate(
+                        **places,
+                        left=f"datum.column * {step} + 1",
+                        right=f"(datum.column + 1) * {step} - 1",
+                        top=f"datum.row * {row} + 1",
+                        bottom=f"(datum.row + 1) * {row} - 1",
+                        shown="isValid(datum.datums) ? datum.datums + '/' + datum.turns : '?'",
+                        mark=f"{marks}[datum.verdict]",
+                        label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
+                        told=f"{words}[datum.verdict]",
+                        policy=f"{json.dumps(policies)}[datum.column - 1]",
+                        where="datum.place || 'none'",
+                        named="datum.cause || 'none'",
+                        was="datum.cause ? datum.before + ' | ' + datum.held : 'none'",
+                        **{"is": "datum.cause ? datum.before + ' | ' + datum.came : 'none'"},
+                    ),
+                ],
+                "encoding": {"tooltip": tooltip},
+                "layer": [boxes, inside, outside, claimed],
             },
             {
-                "data": csv_source("claims", claims, ["row"]),
-                "transform": calculate(column="0", **places),
-                "mark": themed_text(fontSize=11),
-                "encoding": {**centre, "text": nominal("claims")},
-            },
-            {
-                "data": csv_source("heads", heads, ["column", "y", "below"]),
+                "data": csv_source("heads", ["column", "y", "below"]),
                 "transform": calculate(middle=places["middle"]),
                 "mark": themed_text(
                     fontSize=11, lineBreak="|", lineHeight=12, baseline="middle", clip=False
                 ),
                 "encoding": {
                     "x": centre["x"],
-                    "y": quantity("y", **across(height)),
+                    "y": quantity("y"),
                     "text": nominal("words"),
                 },
             },
         ],
-        {"cells": cells, "claims": claims, "heads": heads},
+        {"cells": cells, "claims": claims, "breaks": breaks, "heads": heads},
         description=(
             f"Matrix of {len(names)} renderers by {len(policies)} policies, each cell the datums "
             "over the turns of one rollout. "
@@ -8667,6 +8731,7 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
         width=width,
         height=height,
         pad=(MATRIX_HEAD, 2, MATRIX_HEAD, 2),
+        encoding={"x": across(width), "y": across(height)},
     )
 
 
@@ -8702,31 +8767,71 @@ def matrix_legend() -> str:
 
 
 @app.function(hide_code=True)
-def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
-    """Every cell of the matrix as a row in words; what has no break has no text around it."""
+def break_numbers(table: pd.DataFrame) -> pd.Series:
+    """For each cell of the matrix the number of its first break; cells that break alike share it.
+
+    Returns:
+        Numbers from 1 on, in the order of the table; missing where nothing breaks.
+    """
+    alike = ["turn", "position", "cause", "before", "held", "came"]
+    numbers = table[table["cause"] != ""].groupby(alike, sort=False).ngroup() + 1
+    return numbers.reindex(table.index).astype("Int64")
+
+
+@app.function(hide_code=True)
+def matrix_breaks(table: pd.DataFrame, width: int = 40) -> pd.DataFrame:
+    """The first breaks that the cells of the matrix show, each once: break, place, cause, texts.
+
+    Args:
+        table: Of `matrix_table`.
+        width: Characters of each text at most.
+    """
+    found = table.assign(**{"break": break_numbers(table)}).dropna(subset="break")
+    found = found.drop_duplicates("break")
     places = [
-        "" if pd.isna(position) else f"turn {turn:.0f}, position {position:.0f}"
-        for turn, position in zip(table["turn"], table["position"], strict=True)
+        f"turn {turn:.0f}, position {position:.0f}"
+        for turn, position in zip(found["turn"], found["position"], strict=True)
     ]
-    counts = [
-        "none" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
-        for datums, turns in zip(table["datums"], table["turns"], strict=True)
-    ]
+    texts = {
+        name: [visible_text(text, width) for text in found[name]]
+        for name in ("before", "held", "came")
+    }
     return pd.DataFrame(
-        {
-            "renderer": table["renderer"],
-            "claims": table["claims"],
-            "policy": table["policy"],
-            "datums/turns": counts,
-            "verdict": [MATRIX_LOOK[kind]["words"] for kind in table["verdict"]],
-            "first break": places,
-            "cause": table["cause"],
-            "both had": [visible_text(text, 40) for text in table["before"]],
-            "held": [visible_text(text, 40) for text in table["held"]],
-            "came": [visible_text(text, 40) for text in table["came"]],
-            "ending": table["reason"].where(table["reason"] != "", table["ending"]),
-        }
+        {"break": found["break"], "place": places, "cause": found["cause"], **texts}
     )
+
+
+@app.function(hide_code=True)
+def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """The matrix as a table, a row per renderer: counts, mark, number of the break, ending.
+
+    Where the episode ended as completed, that is not said again.
+    """
+    told = [
+        " ".join(
+            [
+                "none" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}",
+                *([mark] if (mark := MATRIX_LOOK[verdict]["mark"]) else []),
+                *([] if pd.isna(number) else [f"#{number}"]),
+                *([] if ending == "completed" else [reason or ending]),
+            ]
+        )
+        for datums, turns, verdict, number, ending, reason in zip(
+            table["datums"],
+            table["turns"],
+            table["verdict"],
+            break_numbers(table),
+            table["ending"],
+            table["reason"],
+            strict=True,
+        )
+    ]
+    wide = table.assign(told=told).pivot(
+        index=["renderer", "claims"], columns="policy", values="told"
+    )
+    order = table.drop_duplicates("renderer")[["renderer", "claims"]]
+    wide = wide.loc[list(order.itertuples(index=False, name=None)), table["policy"].unique()]
+    return wide.reset_index().rename_axis(columns=None)
 
 
 @app.function(hide_code=True)
@@ -8738,8 +8843,12 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
         for number, name in enumerate(names)
     ]
     figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
+    breaks = matrix_breaks(table).rename(columns={"place": "first break", "before": "both had"})
     facts = details_table(
-        matrix_facts(table), f"The same {len(table)} cells as a table", limit=len(table)
+        matrix_facts(table),
+        f"The same {len(table)} cells as a table",
+        row_heads=True,
+        more=table_box(breaks, "The breaks that # stands for").text,
     )
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
@@ -11440,12 +11549,6 @@ def report_entry(diagnosis: Diagnosis) -> dict[str, Any]:
         "tokens_processed": diagnosis.tokens_processed,
         "tokens_unmerged": diagnosis.tokens_unmerged,
     }
-
-
-@app.function(hide_code=True)
-def report_json(diagnoses: Iterable[Diagnosis]) -> dict[str, Any]:
-    """The machine-readable report on any number of trajectories."""
-    return {"trajectories": [report_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 @app.class_definition(hide_code=True)

@@ -11,6 +11,7 @@ Invariants:
 import asyncio
 import gc
 import inspect
+import io
 import json
 import re
 import threading
@@ -86,7 +87,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
     figure = nb.matrix_chart(broken).chart().to_dict()
-    assert custom in figure["datasets"]["cells"]
+    assert custom in figure["datasets"]["claims"]
 
 
 def test_rollouts_are_the_same_every_time(nb: ModuleType, table: pd.DataFrame) -> None:
@@ -261,10 +262,23 @@ def test_the_figure_carries_every_cell_with_its_details(
     rows = spec["datasets"]["cells"].strip().split("\n")
     assert len(rows) == len(table) + 1
     header = rows[0].split(",")
-    assert {"datums", "turns", "verdict", "cause", "position", "held", "came"} <= set(header)
+    assert {"datums", "turns", "verdict", "break", "ends"} <= set(header)
+    cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
+    breaks = pd.read_csv(io.StringIO(spec["datasets"]["breaks"]), keep_default_na=False)
+    whole = cells.merge(breaks, how="left", on="break")
+    assert whole["datums"].tolist() == table["datums"].tolist()
+    assert whole["cause"].fillna("").tolist() == table["cause"].tolist()
+    assert whole["place"].fillna("").tolist() == [
+        ""
+        if pd.isna(row["position"])
+        else f"turn {row['turn']:.0f}, position {row['position']:.0f}"
+        for row in table.to_dict("records")
+    ]
+    assert whole["held"].fillna("").tolist() == [nb.visible_text(t, 30) for t in table["held"]]
+    assert whole["came"].fillna("").tolist() == [nb.visible_text(t, 30) for t in table["came"]]
     for kind in nb.MATRIX_LOOK:
         assert f"{(table['verdict'] == kind).sum()} cells: " in figure.description
-    tooltip = {entry["field"] for entry in spec["layer"][0]["layer"][0]["encoding"]["tooltip"]}
+    tooltip = {entry["field"] for entry in spec["layer"][0]["encoding"]["tooltip"]}
     assert {"shown", "claims", "told", "named", "was", "is", "ends"} <= tooltip
 
 
@@ -275,14 +289,30 @@ def test_marks_tell_what_colours_tell(nb: ModuleType) -> None:
 
 
 def test_the_table_holds_every_cell(nb: ModuleType, table: pd.DataFrame) -> None:
-    facts = nb.matrix_facts(table)
-    assert len(facts) == len(table)
+    facts = nb.matrix_facts(table).set_index("renderer")
+    breaks = nb.matrix_breaks(table).set_index("break")
+    assert facts.index.tolist() == nb.renderer_names()
+    assert facts.columns.tolist() == ["claims", *nb.policy_names()]
     page = nb.matrix_view(table).text
-    assert page.count("<tr>") == len(table) + 1
-    row = facts[(facts["renderer"] == "qwen3") & (facts["policy"] == "reasoning")].iloc[0]
-    assert row["datums/turns"] == "3/3"
-    assert row["verdict"] == "does not claim it, and splits"
-    assert row["held"].startswith("<think>↵")
+    assert page.count("<tr>") == len(facts) + len(breaks) + 2
+    numbers = set()
+    for row in table.to_dict("records"):
+        counts, *more = str(facts.loc[row["renderer"], row["policy"]]).split()
+        assert counts == f"{row['datums']:.0f}/{row['turns']:.0f}"
+        assert facts.loc[row["renderer"], "claims"] == row["claims"]
+        mark = nb.MATRIX_LOOK[row["verdict"]]["mark"]
+        assert (mark in more) == bool(mark)
+        assert (row["ending"] in more) == (row["ending"] != "completed")
+        told = [int(word[1:]) for word in more if word.startswith("#")]
+        assert bool(told) == bool(row["cause"])
+        for number in told:
+            numbers.add(number)
+            found = breaks.loc[number]
+            assert found["place"] == f"turn {row['turn']:.0f}, position {row['position']:.0f}"
+            assert found["cause"] == row["cause"]
+            for name in ("before", "held", "came"):
+                assert found[name] == nb.visible_text(row[name], 40)
+    assert numbers == set(breaks.index)
 
 
 def test_the_matrix_is_played_once_per_process(

@@ -781,7 +781,7 @@ def test_break_chart_says_what_it_shows(nb: ModuleType, case: dict[str, Any]) ->
         assert f"position {found.position}" in figure.description
         facts = nb.break_facts(table)
         assert len(facts) == len(table)
-        assert facts[""].str.contains("expected at the break").sum() == 1
+        assert facts["what"].str.contains("expected at the break").sum() == 1
 
 
 @pytest.mark.parametrize("name", ["rollback_to_an_earlier_state", "thinking/strip_thinking"])
