@@ -3,8 +3,8 @@
 # dependencies = [
 #     "altair>=6.0",
 #     "marimo>=0.20",
-#     "pandas>=2.2",
-#     "pydantic>=2.8",
+#     "pandas>=3.0",
+#     "pydantic>=2.10",
 #     "rapidfuzz>=3.9",
 #     "tinker>=0.10",
 #     "tinker-cookbook>=0.5.8",

@@ -476,7 +476,7 @@ def export_html(notebook: Path, target: Path, *options: str) -> Export:
 
 def mounted(page: str, key: str) -> dict[str, Any]:
     """One entry of the configuration with which a static page mounts itself."""
-    start = page.index('"__MARIMO_MOUNT_CONFIG__"')
+    start = page.index("__MARIMO_MOUNT_CONFIG__")
     marker = f'"{key}": '
     value, _ = json.JSONDecoder().raw_decode(page[page.index(marker, start) + len(marker) :])
     return value
