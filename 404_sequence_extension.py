@@ -670,11 +670,13 @@ def _(
         if build_start_note
         else ""
     )
-    mo.Html(
-        f'<div class="edit-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
-        f'<p class="edit-lesson">{html.escape(build_scenario.lesson)}</p>'
-        f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
-        f"{outcome_html(build_drafts, build_issues, diagnosis)}"
+    lean(
+        mo.Html(
+            f'<div class="edit-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
+            f'<p class="edit-lesson">{html.escape(build_scenario.lesson)}</p>'
+            f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
+            f"{outcome_html(build_drafts, build_issues, diagnosis)}"
+        )
     )
     return
 
@@ -698,13 +700,15 @@ def _(build_drafts, build_scenario, build_scenarios):
 
 @app.cell(hide_code=True)
 def _(rollout):
-    mo.accordion(
-        {
-            "The same trajectory as Python": code_view(rollout_to_code(rollout), "python"),
-            "The same trajectory as JSON": code_view(
-                record_to_json(rollout_to_native(rollout)), "json"
-            ),
-        }
+    lean(
+        mo.accordion(
+            {
+                "The same trajectory as Python": code_view(rollout_to_code(rollout), "python"),
+                "The same trajectory as JSON": code_view(
+                    record_to_json(rollout_to_native(rollout)), "json"
+                ),
+            }
+        )
     ) if rollout else mo.md("_Code and JSON come back once every field can be read._")
     return
 
@@ -963,7 +967,7 @@ def _():
         allow_select_none=False,
     )
     group_reset = mo.ui.button(label="Put them back", value=0, on_click=lambda clicks: clicks + 1)
-    mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True)
+    lean(mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True))
     return group_members, group_preset, group_reset
 
 
@@ -1082,7 +1086,7 @@ def _(group_members):
     and the KL penalty: with a penalty, `incorporate_kl_penalty` changes the advantage of
     {nonzero_targets(_penalised, "advantages")} targets, exactly those.
     """)
-    _line = mo.md(f"```python\n{mask_lines()}\n```")
+    _line = lean(mo.md(f"```python\n{mask_lines()}\n```"))
     mo.Html(
         f"{_prose.text}{table_html(loss_fields(_constant.data))}"
         '<details class="seq-facts"><summary>The lines that remove it, in the installed package'
@@ -1230,7 +1234,7 @@ def _(env_preset):
 
 @app.cell(hide_code=True)
 def _(env_model):
-    mo.accordion({"With the tokens of a real model": env_model})
+    lean(mo.accordion({"With the tokens of a real model": env_model}))
     return
 
 
@@ -1281,7 +1285,9 @@ def _(env_diagnosis):
         [
             *rollout_figures(env_diagnosis, most=3),
             breaks_view(env_diagnosis),
-            details_table(strip_facts(_table), "Every token of every datum as a table"),
+            details_table(
+                stretch_facts(strip_facts(_table)), "Every token of every datum as a table"
+            ),
         ]
     )
     return
@@ -1333,7 +1339,7 @@ def _(matrix_cells):
     mo.vstack(
         [
             mo.md("### One cell of the matrix"),
-            mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True),
+            lean(mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True)),
         ]
     )
     return matrix_policy, matrix_renderer
@@ -1402,9 +1408,9 @@ def _(matrix_messages, matrix_reader):
             _problems = list(_found.issues)
     mo.vstack(
         [
-            matrix_messages,
+            lean(matrix_messages),
             *[note(_sentence, "error") for _sentence in _problems[:5]],
-            mo.hstack([matrix_reader], justify="start"),
+            lean(mo.hstack([matrix_reader], justify="start")),
             *([conversation_view(_found)] if _found is not None and _found.rollout else []),
             *(
                 [
@@ -1534,7 +1540,7 @@ def _(own_overview):
         format_mapping={"tokens": "{:,}", "unmerged": "{:,}"},
         label="Choose a rollout; click a heading to sort",
     )
-    own_table if len(own_overview.table) else None
+    lean(own_table) if len(own_overview.table) else None
     return (own_table,)
 
 
@@ -1608,7 +1614,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(format_help())
+    lean(mo.md(format_help()))
     return
 
 
@@ -1667,7 +1673,7 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
     )
     mo.vstack(
         [
-            mo.Html(f'<div class="quiz-grid">{_cards}</div>'),
+            lean(mo.Html(f'<div class="quiz-grid">{_cards}</div>')),
             mo.hstack(
                 [mo.md(quiz_score(quiz_list, quiz_first)), quiz_again],
                 justify="start",
@@ -6354,16 +6360,17 @@ def code_view(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
-    return mo.Html(lean_code(mo.md(f"{fence}{language}\n{text}{fence}").text))
+    return lean(mo.md(f"{fence}{language}\n{text}{fence}"))
 
 
 @app.function(hide_code=True)
-def lean_code(page: str) -> str:
-    """Highlighted code in a third of its bytes, looking the same.
+def lean(view: Any) -> mo.Html:
+    """Anything that marimo shows, in a third of its bytes and looking the same.
 
-    A page takes some fifty bytes for every span. marimo's theme has seven colours for the
-    seventy classes of Pygments: neighbours of one colour share a span, and what has the colour
-    of plain code has none.
+    A page takes some fifty bytes for every span of highlighted code, eleven for every quote in a
+    widget's attributes, and 250 for the markup around a label. marimo's theme has seven colours
+    for the seventy classes of Pygments: neighbours of one colour share a span, and what has the
+    colour of plain code has none. Attributes in single quotes need no escaped double quotes.
     """
     groups = [
         "k kt nb",
@@ -6380,13 +6387,25 @@ def lean_code(page: str) -> str:
         color = colors.get(found[1])
         return f"<span class={color}>{found[2]}</span>" if color else found[2]
 
-    page = re.sub(r'<span class="(\w+)">([^<]*)</span>', span, page)
-    joined = 1
+    def tag(found: re.Match[str]) -> str:
+        text = found[0].replace("&quot;", '"').replace("&#92;", "\\").replace("&#36;", "$")
+        label = (
+            r"\\u003cspan class=[^<>]{,60}paragraph\\\"\\u003e([^\\]*)(?:\\u003c/span\\u003e){2}"
+        )
+        return re.sub(label, r"\1", text)
+
+    page = mo.as_html(view).text
+    # a whole tag, its attributes in single quotes: texts of others hold no bare `<`
+    page = re.sub(r"<marimo-[\w-]+(?: [\w-]+='[^']*')*>", tag, page)
+    joined = 0
+    if "codehilite" in page:
+        page, joined = re.subn(r'<span class="(\w{1,3})">([^<]*)</span>', span, page)
+        page = page.replace("<pre><span></span><code>", "<pre><code class=n>")
     while joined:
         page, joined = re.subn(
             r"<span class=(\w+)>([^<]*)</span>(\s*)<span class=\1>", r"<span class=\1>\2\3", page
         )
-    return page.replace("<code>", "<code class=n>")
+    return mo.Html(page)
 
 
 @app.function(hide_code=True)
@@ -7771,6 +7790,35 @@ def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
+def stretch_facts(facts: pd.DataFrame) -> pd.DataFrame:
+    """`strip_facts` with a row per stretch of one turn, part, mask and advantage.
+
+    A seventh of the bytes, and short enough to be listened to: every target still has its
+    position, id, text and log-probability, and is the input of the position after.
+    """
+    alike = ["datum", "from turn", "part", "mask", "advantage"]
+    rows = []
+    for _, group in itertools.groupby(
+        facts.to_dict("records"), key=lambda row: [row[name] for name in alike]
+    ):
+        stretch = list(group)
+        targets = [
+            f"{row['position']}: {row['target']} {text}".strip()
+            + ("" if row["logprob"] == "0" else f" ({row['logprob']})")
+            for row in stretch
+            for text in [row["target's text"]]
+        ]
+        rows.append(
+            {
+                **{name: stretch[0][name] for name in alike},
+                "first input": stretch[0]["input"],
+                "position: target, text (logprob, where not 0)": " | ".join(targets),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
 def runs_finding(runs: Sequence[Run]) -> str:
     """One sentence for a rollout drawn as runs."""
     total = sum(run.length for run in runs)
@@ -7994,9 +8042,29 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
     )
     depths = bodies["y"] + [15 * (1 + lines.count("|")) for lines in bodies["lines"]]
     top = int(depths.max()) + 28
+    # a row per sequence, unfolded in the figure: a third of the bytes of a row per token
+    pool: dict[tuple[str, str], int] = {}
+    sequences = [
+        (
+            *place,
+            " ".join(
+                str(pool.setdefault(token, len(pool)))
+                for token in zip(part["id"], part["text"], strict=True)
+            ),
+            "".join(part["kind"]),
+            " ".join(map(str, part["turn"])) if place[1] == "datum" else "",
+            " ".join(part["mask"]).strip(),
+        )
+        for place, part in cells.groupby(["s", "row", "r"], sort=False)
+    ]
     data = {
-        "cells": cells[["s", "row", "r", "x", "kind", "id", "text", "turn", "mask"]],
-        "labels": tables["labels"],
+        "cells": pd.DataFrame(
+            sequences, columns=["s", "row", "r", "tokens", "kinds", "since", "masks"]
+        ),
+        "tokens": pd.DataFrame(
+            [(number, *token) for token, number in pool.items()], columns=["token", "id", "text"]
+        ),
+        "labels": tables["labels"].drop(columns="name"),
         "breaks": tables["breaks"],
         "heads": heads,
         "bodies": bodies,
@@ -8034,9 +8102,24 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
         },
         {
-            "data": csv_source("cells", numbers),
+            "data": csv_source("cells", ["s", "r"]),
             "transform": [
-                chosen,
+                {"filter": "datum.s == scenario"},
+                *calculate(
+                    token="split(datum.tokens, ' ')",
+                    x="sequence(length(datum.token))",
+                    kind="split(datum.kinds, '')",
+                    turn="split(datum.since, ' ')",
+                    mask="split(datum.masks, ' ')",
+                ),
+                {"flatten": ["token", "x", "kind", "turn", "mask"]},
+                *calculate(
+                    token="toNumber(datum.token)",
+                    turn="datum.row == 'turn' ? datum.r : toNumber(datum.turn)",
+                    mask="datum.mask || ''",
+                ),
+                {"filter": "datum.turn < turns"},
+                look_up("token", "tokens", ["id", "text"]),
                 *calculate(
                     top=place,
                     bottom="datum.top + 34",
@@ -8125,6 +8208,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 chosen,
                 *calculate(
                     top=place,
+                    name="datum.row + ' ' + datum.r",
                     first="datum.top + 11",
                     second="datum.top + (datum.row == 'turn' ? 25 : 43)",
                 ),
@@ -8301,9 +8385,11 @@ def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
         f"<div>{element}{'' if issue is None else note(issue, 'error')}</div>"
         for element, issue in fields
     )
-    return mo.Html(
-        '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));'
-        f'gap:0.75rem 1.25rem;align-items:end">{cells}</div>'
+    return lean(
+        mo.Html(
+            '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));'
+            f'gap:0.75rem 1.25rem;align-items:end">{cells}</div>'
+        )
     )
 
 
@@ -10232,9 +10318,11 @@ def scroll_table(frame: pd.DataFrame, title: str) -> mo.Html:
 def control_panel(elements: Mapping[str, Any]) -> mo.Html:
     """Controls in a grid: as many columns as fit, one on a phone."""
     cells = "".join(f'<div style="min-width:0">{element}</div>' for element in elements.values())
-    return mo.Html(
-        '<div style="display:grid;gap:0.5rem 2rem;align-items:end;'
-        f'grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr))">{cells}</div>'
+    return lean(
+        mo.Html(
+            '<div style="display:grid;gap:0.5rem 2rem;align-items:end;'
+            f'grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr))">{cells}</div>'
+        )
     )
 
 

@@ -108,6 +108,23 @@ def as_vega_reads(figure: Any, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def staircase_rows(figure: Any) -> list[dict[str, Any]]:
+    """The staircase's sequences, unfolded as its transforms do: a row per token."""
+    tokens = {row["token"]: row for row in as_vega_reads(figure, "tokens")}
+    rows = []
+    for row in as_vega_reads(figure, "cells"):
+        own = [tokens[float(number)] for number in row["tokens"].split(" ")]
+        assert len(row["kinds"]) == len(own)
+        fresh = row["since"].split(" ") if row["row"] == "datum" else [row["r"]] * len(own)
+        masks = row["masks"].split(" ") if row["masks"] else [None] * len(own)
+        for x, (token, kind, turn, mask) in enumerate(
+            zip(own, row["kinds"], fresh, masks, strict=True)
+        ):
+            place = {"s": row["s"], "row": row["row"], "r": row["r"], "x": x}
+            rows.append(place | token | {"kind": kind, "turn": float(turn), "mask": mask})
+    return rows
+
+
 def same_number(shown: str | None, real: float) -> bool:
     if math.isnan(real):
         return shown == "NaN"
@@ -257,7 +274,7 @@ def test_staircase_steps_are_the_real_datums_of_that_many_turns(
     nb: ModuleType, stories: list[tuple[str, str, Any]]
 ) -> None:
     figure = nb.staircase_chart(nb.staircase_tables(stories))
-    cells = as_vega_reads(figure, "cells")
+    cells = staircase_rows(figure)
     findings = as_vega_reads(figure, "bodies")
     seen = 0
     for number, (_, _, found) in enumerate(stories):
@@ -300,7 +317,7 @@ def test_staircase_steps_are_the_real_datums_of_that_many_turns(
 def test_staircase_turns_are_what_was_seen_and_said(
     nb: ModuleType, stories: list[tuple[str, str, Any]]
 ) -> None:
-    cells = as_vega_reads(nb.staircase_chart(nb.staircase_tables(stories)), "cells")
+    cells = staircase_rows(nb.staircase_chart(nb.staircase_tables(stories)))
     breaks = as_vega_reads(nb.staircase_chart(nb.staircase_tables(stories)), "breaks")
     for number, (_, _, found) in enumerate(stories):
         held: list[str] = []
@@ -549,6 +566,29 @@ def test_tables_carry_the_same_facts(nb: ModuleType) -> None:
         assert mine["input"].tolist() == [str(token) for token in datum.model_input.to_ints()]
         assert [float(value) for value in mine["mask"]] == datum.loss_fn_inputs["mask"].data
         assert set(mine.loc[mine["mask"] == "1", "part"]) == {"action"}
+
+
+def test_stretches_hold_every_token(nb: ModuleType, stories: list[tuple[str, str, Any]]) -> None:
+    for _, _, found in stories:
+        facts = nb.strip_facts(
+            nb.alignment_table(found.built, found.runs, found.rollout.vocab)
+        ).to_dict("records")
+        told = []
+        for row in nb.stretch_facts(pd.DataFrame(facts)).to_dict("records"):
+            before = row["first input"]
+            for entry in row["position: target, text (logprob, where not 0)"].split(" | "):
+                position, target, rest = re.findall(r"^(\d+): (\S+) ?(.*)$", entry)[0]
+                text, logprob = re.findall(r"^(.*?) ?(?:\(([^ ()]+)\))?$", rest)[0]
+                told.append(
+                    {
+                        name: row[name]
+                        for name in ("datum", "from turn", "part", "mask", "advantage")
+                    }
+                    | {"position": int(position), "input": before, "target": target}
+                    | {"target's text": text, "logprob": logprob or "0"}
+                )
+                before = target
+        assert told == facts
 
 
 def test_long_tables_say_what_they_leave_out(nb: ModuleType) -> None:
