@@ -6983,12 +6983,18 @@ def calculate(**expressions: str) -> list[dict[str, str]]:
 
 
 @app.function(hide_code=True)
-def look_up(key: str, name: str, fields: Sequence[str]) -> dict[str, Any]:
-    """Vega-Lite transform: columns of another dataset, from its row with the same number."""
-    return {
-        "lookup": key,
-        "from": {"data": csv_source(name, [key]), "key": key, "fields": list(fields)},
-    }
+def look_up(key: str, name: str, columns: Sequence[str], to: str = "") -> dict[str, Any]:
+    """Vega-Lite transform: columns of another dataset, from the row with the same number.
+
+    Args:
+        key: Field with the number.
+        name: The other dataset.
+        columns: Its column of numbers, then the columns that are wanted.
+        to: Another name for the single column that is wanted.
+    """
+    number, *wanted = columns
+    found = {"data": csv_source(name, [number]), "key": number, "fields": wanted}
+    return {"lookup": key, "from": found, **({"as": [to]} if to else {})}
 
 
 @app.function(hide_code=True)
@@ -8119,7 +8125,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                     mask="datum.mask || ''",
                 ),
                 {"filter": "datum.turn < turns"},
-                look_up("token", "tokens", ["id", "text"]),
+                look_up("token", "tokens", ["token", "id", "text"]),
                 *calculate(
                     top=place,
                     bottom="datum.top + 34",
@@ -8687,19 +8693,36 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     policies = table["policy"].unique().tolist()
     step, row = MATRIX_STEP
     width, height = step * (len(policies) + 1), row * len(names)
-    # a cell says what is its own; what it shares with others is looked up
-    breaks = matrix_breaks(table, 30)
+    kinds = list(MATRIX_LOOK)
+    # A row per renderer, unfolded in the figure. A cell says what is its own; what it shares
+    # with others, a break and its texts, is looked up.
+    told = table.assign(
+        count=[
+            "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
+            for datums, turns in zip(table["datums"], table["turns"], strict=True)
+        ],
+        kind=[str(kinds.index(verdict)) for verdict in table["verdict"]],
+        number=["" if pd.isna(number) else str(number) for number in break_numbers(table)],
+        end=table["reason"]
+        .where(table["reason"] != "", table["ending"].replace("completed", ""))
+        .str.replace("|", "/"),
+    ).groupby("renderer", sort=False)
     cells = pd.DataFrame(
         {
-            "column": [policies.index(policy) + 1 for policy in table["policy"]],
-            "row": [names.index(name) for name in table["renderer"]],
-            **{name: table[name].astype("Int64") for name in ("datums", "turns")},
-            "verdict": table["verdict"],
-            "break": break_numbers(table),
-            "ends": table["reason"].where(table["reason"] != "", table["ending"]),
+            "renderer": names,
+            "row": range(len(names)),
+            "claims": told["claims"].first().to_numpy(),
+            "counts": told["count"].agg(" ".join).to_numpy(),
+            "kinds": told["kind"].agg("".join).to_numpy(),
+            "numbers": told["number"].agg(" ".join).to_numpy(),
+            "ends": told["end"].agg("|".join).to_numpy(),
         }
     )
-    claims = table.drop_duplicates("renderer")[["renderer", "claims"]].assign(row=range(len(names)))
+    breaks = matrix_breaks(table, 30)
+    texts: dict[str, int] = {}
+    for name in ("before", "held", "came"):
+        breaks[name] = [texts.setdefault(text, len(texts)) for text in breaks[name]]
+    breaks[["turn", "position"]] = breaks.pop("place").astype(str).str.extract(r"(\d+)\D+(\d+)")
     # named above the first row, and again below the last: the figure is taller than a screen
     heads = pd.DataFrame(
         [
@@ -8710,7 +8733,6 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     )
     marks = json.dumps({kind: look["mark"] for kind, look in MATRIX_LOOK.items()})
     words = json.dumps({kind: look["words"] for kind, look in MATRIX_LOOK.items()})
-    kinds = list(MATRIX_LOOK)
 
     def colour(part: str) -> dict[str, Any]:
         scale = {"domain": kinds, "range": [MATRIX_LOOK[kind][part] for kind in kinds]}
@@ -8767,22 +8789,42 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     return vega_figure(
         [
             {
-                "data": csv_source("cells", ["column", "row", "datums", "turns", "break"]),
+                "data": csv_source("cells", ["row"]),
                 "transform": [
-                    look_up("row", "claims", ["renderer", "claims"]),
-                    look_up("break", "breaks", ["place", "cause", "before", "held", "came"]),
+                    *calculate(
+                        column=f"sequence(1, {len(policies) + 1})",
+                        shown="split(datum.counts, ' ')",
+                        kind="split(datum.kinds, '')",
+                        number="split(datum.numbers, ' ')",
+                        ends="split(datum.ends, '|')",
+                    ),
+                    {"flatten": ["column", "shown", "kind", "number", "ends"]},
+                    *calculate(
+                        number="toNumber(datum.number)",
+                        verdict=f"{json.dumps(kinds)}[toNumber(datum.kind)]",
+                        ends="datum.ends || 'completed'",
+                    ),
+                    look_up(
+                        "number",
+                        "breaks",
+                        ["break", "turn", "position", "cause", "before", "held", "came"],
+                    ),
+                    *(
+                        look_up(name, "texts", ["number", "text"], name)
+                        for name in ("before", "held", "came")
+                    ),
                     *calculate(
                         **places,
                         left=f"datum.column * {step} + 1",
                         right=f"(datum.column + 1) * {step} - 1",
                         top=f"datum.row * {row} + 1",
                         bottom=f"(datum.row + 1) * {row} - 1",
-                        shown="isValid(datum.datums) ? datum.datums + '/' + datum.turns : '?'",
                         mark=f"{marks}[datum.verdict]",
                         label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
                         told=f"{words}[datum.verdict]",
                         policy=f"{json.dumps(policies)}[datum.column - 1]",
-                        where="datum.place || 'none'",
+                        where="datum.cause"
+                        " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
                         named="datum.cause || 'none'",
                         was="datum.cause ? datum.before + ' | ' + datum.held : 'none'",
                         **{"is": "datum.cause ? datum.before + ' | ' + datum.came : 'none'"},
@@ -8804,7 +8846,12 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
                 },
             },
         ],
-        {"cells": cells, "claims": claims, "breaks": breaks, "heads": heads},
+        {
+            "cells": cells,
+            "breaks": breaks,
+            "texts": pd.DataFrame({"number": texts.values(), "text": texts.keys()}),
+            "heads": heads,
+        },
         description=(
             f"Matrix of {len(names)} renderers by {len(policies)} policies, each cell the datums "
             "over the turns of one rollout. "
