@@ -1501,7 +1501,7 @@ def _():
         rows=8,
         debounce=True,
         full_width=True,
-        label=f"or text, up to {MAX_PASTE_CHARS:,} characters (this is an example to change)",
+        label=f"or, without a file, text of up to {MAX_PASTE_CHARS:,} characters (here an example)",
     )
     control_panel({"upload": own_upload, "paste": own_paste})
     return own_paste, own_upload
@@ -1537,8 +1537,8 @@ def _(own_overview):
         page_size=10,
         show_column_summaries=False,
         show_data_types=False,
-        format_mapping={"tokens": "{:,}", "unmerged": "{:,}"},
-        label="Choose a rollout; click a heading to sort",
+        format_mapping=dict.fromkeys(("tokens", "if unmerged"), "{:,d}"),
+        label="Choose a rollout. The arrows beside a heading sort by it.",
     )
     lean(own_table) if len(own_overview.table) else None
     return (own_table,)
@@ -6127,13 +6127,13 @@ def price_sentence(diagnosis: Diagnosis) -> str:
     again = sum(found.again for found in diagnosis.breaks)
     sentence = (
         f"{count_of(len(diagnosis.spans), 'turn')} in "
-        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} go through "
-        f"the model; {apart} if no turn merged."
+        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} "
+        f"through the model; {apart:,} if no turn merged."
     )
     if again:
         sentence += (
-            f" {count_of(again, 'token')} of them were in an earlier datum already and are read "
-            "again only because of the breaks."
+            f" {again:,} of them were in an earlier datum already and are read again only because "
+            "of the breaks."
         )
     return sentence
 
@@ -6799,7 +6799,7 @@ def table_html(
         value, key = rows[at][place], rows[at][: place + 1]
         if place < merged and at and rows[at - 1][: place + 1] == key:
             return ""
-        text = number_text(value) if isinstance(value, float) else str(value)
+        text = number_text(value) if isinstance(value, float) or value is pd.NA else str(value)
         kind = " class=seq-long" if len(text) > 60 else ""
         if place < merged:
             alike = itertools.takewhile(lambda row: row[: place + 1] == key, rows[at:])
@@ -7924,7 +7924,7 @@ def runs_chart(
             "transform": calculate(middle=middle, label="'datum ' + datum.datum"),
             "mark": themed_text(align="right", fontSize=11),
             "encoding": {
-                "x": {"value": -8},
+                "x": {"value": -14},  # clear of a break at position 0
                 "y": quantity("middle"),
                 "text": nominal("label"),
             },
@@ -11841,7 +11841,7 @@ class Overview:
     """All rollouts of a file at a glance; nothing in it grows with tokens.
 
     Attributes:
-        table: One row per rollout, for people.
+        table: One row per rollout, for people; columns that say nothing in any row are left out.
         totals: Sums over all of them.
         advantages: From `group_advantages`.
         worth: Rows that a reader should see: those that split, warn, or are refused.
@@ -11889,8 +11889,12 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
             }
         )
     table = pd.DataFrame(rows)
-    for column in ("group", "advantage", "error"):
-        if rows and not any(row[column] not in ("", None) for row in rows):
+    if rows:  # with gaps: a refused rollout has no price, one without a group no advantage
+        gaps = {"advantage": "Float64", "tokens": "Int64", "if unmerged": "Int64"}
+        table = table.astype(gaps)
+    silent = ("group", "reward", "advantage", "breaks", "main cause", "warnings", "error")
+    for column in silent if rows else ():
+        if all(row[column] in ("", None, 0) for row in rows):
             table = table.drop(columns=column)
     return Overview(table, totals, tuple(advantages), tuple(worth))
 
@@ -11943,12 +11947,11 @@ def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
     refused = f" {totals.refused:,} refused." if totals.refused else ""
     lines = [
         f"<b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')} in "
-        f"{html.escape(source)} become <b>{count_of(totals.datums, 'datum')}</b> "
-        f"({spread}).{refused}"
+        f"{html.escape(source)}: <b>{count_of(totals.datums, 'datum')}</b> ({spread}).{refused}"
         if totals.datums
         else f"<b>{count_of(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
         f"{refused}",
-        f"<b>{totals.processed:,}</b> tokens go through the model: "
+        f"<b>{count_of(totals.processed, 'token')}</b> through the model: "
         f"{share_text(totals.processed, totals.unmerged)}.",
     ]
     parts += [f"<p>{line}</p>" for line in lines]

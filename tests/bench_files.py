@@ -15,7 +15,9 @@ TURNS = 100
 SIZES = (8_000, 32_000, 128_000)
 
 
-def long_rollout(turns: int, tokens: int, full: bool = False, split: int = 0) -> dict[str, Any]:
+def long_rollout(
+    turns: int, tokens: int, full: bool = False, split: int = 0, place: int = 0
+) -> dict[str, Any]:
     """A rollout in the file format, of `tokens` tokens in the end.
 
     Args:
@@ -23,6 +25,7 @@ def long_rollout(turns: int, tokens: int, full: bool = False, split: int = 0) ->
         tokens: Length of the last observation and action together.
         full: Write every observation whole instead of appending.
         split: Every that many turns the observation starts anew (0: never).
+        place: The position that is different from then on.
     """
     step = tokens // turns
     ids = [17 * index % 150_000 for index in range(tokens)]
@@ -32,7 +35,7 @@ def long_rollout(turns: int, tokens: int, full: bool = False, split: int = 0) ->
         cut = end - step // 4
         anew = bool(split) and turn > 0 and turn % split == 0
         if anew:
-            ids[0] += 1
+            ids[place] += 1
         whole = full or anew or not turn
         ob = {"ob": ids[:cut]} if whole else {"append": ids[start:cut]}
         made.append({**ob, "ac": ids[cut:end], "logprobs": [-0.25] * (end - cut)})

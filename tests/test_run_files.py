@@ -1,0 +1,221 @@
+"""Section 9 as a reader of the app meets it: files and texts in, diagnosis out.
+
+Invariants:
+
+1. Answered: any file and any text gets a result or a sentence; the next one works as before.
+2. Kept: good rollouts are shown beside the sentence about a bad one.
+3. Escaped: text of a file is shown as text and runs nothing.
+4. Overview: comes first, sorts, and the chosen rollout is the one in detail.
+5. Window: a long rollout is drawn as runs; the window starts at the first break and moves.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_files import long_rollout
+from browser import ROOT, WIDTHS, Reader, Server, seat
+from playwright.sync_api import Browser, Locator, expect
+
+EVIL = "<img src=x onerror=window.__ran=1>"
+
+
+def turn(ob: list[int], *ac: int) -> dict[str, Any]:
+    return {"ob": ob, "ac": list(ac), "logprobs": [-0.1] * len(ac)}
+
+
+def said(reader: Reader) -> str:
+    """All text of section 9, opened or not; widgets keep theirs for themselves."""
+    return "\n".join(cell.text_content() or "" for cell in reader.section(9))
+
+
+def upload(reader: Reader, name: str, data: bytes) -> None:
+    with reader.answer():
+        reader.page.locator("input[type=file]").set_input_files(
+            {"name": name, "mimeType": "application/octet-stream", "buffer": data}
+        )
+
+
+def paste(reader: Reader, *trajectories: Any) -> None:
+    """Put trajectories into the text field, a line each; an upload would come first."""
+    clear = reader.page.get_by_role("button", name="Click to clear")
+    if clear.count():
+        with reader.answer():
+            clear.click()
+    with reader.answer():
+        field = reader.page.get_by_label(re.compile("^or, without a file, text"))
+        field.fill("\n".join(map(json.dumps, trajectories)))
+        field.blur()
+
+
+def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
+    """A heading of the overview's table, and the column's entries on the page shown."""
+    table = reader.page.locator("marimo-table table")
+    headings = table.locator("th").all_inner_texts()
+    cells = table.locator(f"tbody tr td:nth-child({headings.index(name) + 1})")
+    return table.locator("th", has_text=name), cells.all_inner_texts()
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, run_server: Server) -> Iterator[Reader]:
+    """One session for this file (opening one takes seconds); faults fail at its end."""
+    with seat(browser) as reader:
+        reader.open(run_server)
+        yield reader
+        assert reader.failed_cells() == []
+        assert reader.faults == []
+
+
+def test_upload(session: Reader) -> None:
+    """Invariant 1, with the cases."""
+    upload(session, "cases.jsonl", (ROOT / "tests" / "cases.jsonl").read_bytes())
+    text = said(session)
+    assert "39 rollouts, 91 turns in the file cases.jsonl:" in text
+    assert "3 refused." in text
+    assert "harmony_header_reordered_by_rerender" in text
+    assert "Cause: reordered." in text
+    assert session.blank_figures() == []
+
+
+def test_what_is_no_json_gets_a_sentence(session: Reader) -> None:
+    """Invariant 1: bytes that are no text, no JSON, or nothing at all."""
+    good = json.dumps({"transitions": [turn([1], 2)]}).encode()
+    for data, sentence in (
+        (b"PK\x03\x04" + bytes(60), "this is a zip archive, not JSON text in UTF-8."),
+        (good + b'\n{"\xe9"}\n', "Line 2, trajectory 1: the byte 0xe9 is not UTF-8 text."),
+        (b"[" * 10_000, "The file: nested too deep to be read."),
+        (b"", "The file is empty."),
+    ):
+        upload(session, "rollouts.jsonl", data)
+        assert sentence in said(session)
+        assert "Traceback" not in said(session)
+    upload(session, "good.json", good)
+    assert "1 rollout, 1 turn in the file good.json: 1 datum" in said(session)
+
+
+def test_file_over_the_limit(session: Reader, tmp_path: Path) -> None:
+    """Invariant 1: the browser refuses it with the limit that the control states."""
+    small = json.dumps({"transitions": [turn([1], 2)]}).encode()
+    upload(session, "small.json", small)
+    large = tmp_path / "large.jsonl"
+    with large.open("wb") as sparse:
+        sparse.truncate(64 * 2**20 + 1)
+    with session.answer():
+        session.page.locator("input[type=file]").set_input_files(large)
+    told = session.page.get_by_text("large.jsonl (File is larger than 67108864 bytes)").first
+    expect(told).to_be_visible()
+    assert "in the text:" in said(session)
+    upload(session, "small.json", small)
+    assert "in the file small.json" in said(session)
+
+
+def test_pasted_text_with_a_bad_line(session: Reader) -> None:
+    """Invariants 1 and 2."""
+    good = {"name": "good one", "transitions": [turn([1, 2], 3), turn([1, 2, 3, 4], 5)]}
+    bad = {"name": "bad one", "transitions": [turn([1], 2), {**turn([1], 3), "ob": [1, 2, 2.5]}]}
+    paste(session, good, bad, good)
+    text = said(session)
+    assert "Line 2, trajectory 1 (bad one), turn 1, ob, index 2: expected a token id" in text
+    assert "2 rollouts, 4 turns in the text: 2 datums" in text
+    assert column(session, "name")[1] == ["good one", "good one"]
+    paste(session, good)
+    assert "bad one" not in said(session).replace(json.dumps(bad), "")
+    assert "1 rollout, 2 turns in the text: 1 datum" in said(session)
+
+
+def test_markup_is_shown_as_text(session: Reader) -> None:
+    """Invariant 3: names, groups, keys, token texts, also in the sentence about a fault."""
+    turns = [turn([1, 2], 3), turn([1, 9], 3)]
+    paste(
+        session,
+        {"name": EVIL, "group": EVIL, "vocab": dict.fromkeys("1239", EVIL), "transitions": turns},
+        {"name": EVIL, "group": EVIL, "transitions": [turn([1], 2)]},
+        {"name": EVIL, "transitions": [{"ob": [EVIL], "ac": []}]},
+    )
+    text = said(session)
+    assert f"Line 3, trajectory 2 ({EVIL}), turn 0, ob, index 0: expected a token id" in text
+    assert f'expected 2 "{EVIL}" (turn 0\'s observation, index 1), got 9 "{EVIL}"' in text
+    assert column(session, "name")[1] == [EVIL, EVIL]
+    session.settle()
+    assert session.page.locator('img[src="x"]').count() == 0
+    assert session.page.evaluate("window.__ran") is None
+
+
+def test_overview_of_many_rollouts(session: Reader) -> None:
+    """Invariant 4: 1 000 rollouts, some of which split, warn or are refused."""
+    rollouts = []
+    for index in range(1_000):
+        answer = [6] * (1 + index % 5)
+        second = turn([1, 2, index, 4 if index % 7 else 9, 5], *answer)
+        turns = [turn([1, 2, index], 4), second]
+        if index % 250 == 249:
+            turns[1]["logprobs"] = None
+        rollouts.append({"name": f"rollout {index}", "transitions": turns})
+    upload(session, "many.json", json.dumps(rollouts).encode())
+    text = said(session)
+    assert "1,000 rollouts, 2,000 turns in the file many.json:" in text
+    assert "4 refused." in text
+    assert re.search(r"tokens through the model: \d+% of [\d,]+ if no turn merged", text)
+    counted = session.page.get_by_role("group", name="Causes and warnings by count")
+    assert re.search(r"splits\s+end token\s+143", counted.inner_text())
+
+    # an overview, then details of the first that is worth it
+    heights = [
+        session.page.locator(which).first.evaluate("e => e.getBoundingClientRect().top")
+        for which in ("[aria-label^=Causes]", "marimo-table table", "h3:text-is('rollout 0')")
+    ]
+    assert heights == sorted(heights)
+    heading, _ = column(session, "tokens")
+    heading.get_by_role("button", name="Sort column ascending").click()
+    expect(heading.get_by_role("button", name=re.compile("descending"))).to_be_attached()
+    heading.get_by_role("button", name=re.compile("descending")).click()
+    first = session.page.locator("marimo-table tbody tr").first
+    expect(first.locator("td").nth(-2)).to_have_text("12")  # splits, and the longest answer
+    _, tokens = column(session, "tokens")
+    assert tokens == sorted(tokens, key=int, reverse=True)
+    with session.answer():
+        first.get_by_role("checkbox").click()
+    chosen = session.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
+    assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
+
+
+def test_long_rollout_and_its_window(session: Reader) -> None:
+    """Invariant 5: 128 000 tokens in 100 turns, written with `append`."""
+    rollout = long_rollout(100, 128_000, split=40, place=30_000)
+    upload(session, "long.json", json.dumps(rollout).encode())
+    assert "1 rollout, 100 turns in the file long.json: 3 datums" in said(session)
+    page = session.page
+    assert page.get_by_role("group", name=re.compile("^100 turns in 3 datums")).is_visible()
+    facts = page.locator("details", has_text="The window as a table")
+    thumb = page.locator("marimo-slider", has_text="First position").get_by_role("slider")
+
+    def positions() -> list[int]:
+        """What the window shows, by its table."""
+        heads = facts.locator("th").all_text_contents()
+        cells = facts.locator(f"tbody td:nth-child({heads.index('position') + 1})")
+        return [int(text.replace(",", "")) for text in cells.all_text_contents()]
+
+    assert 30_000 in positions()
+    assert len(positions()) == 20
+    with session.answer():
+        thumb.press("End")
+    assert positions()[-1] == int(thumb.get_attribute("aria-valuemax") or 0)
+    with session.answer():
+        page.get_by_text(re.compile("^turn 40 splits here")).first.click()
+        page.get_by_text("start of datum 2").first.click()
+    assert positions()[0] == 0
+    assert page.get_by_text("First position in datum 2").is_visible()
+    assert session.blank_figures() == []
+
+
+def test_section_reads_on_a_phone(session: Reader) -> None:
+    """Nothing is wider than the window; tables and figures scroll in their boxes."""
+    session.page.set_viewport_size({"width": WIDTHS["narrow"], "height": 900})
+    session.settle()
+    for cell in session.section(9):
+        box = cell.bounding_box()
+        assert box is None or box["x"] + box["width"] <= WIDTHS["narrow"] + 1
+    assert session.page_overflow() == 0
