@@ -1842,7 +1842,12 @@ def model_input_to_elements(model_input: tinker.ModelInput) -> list[Any]:
 
     An observation of one text chunk is returned as it is stored, without a copy: read only.
     """
-    chunks = model_input.chunks
+    return chunks_to_elements(model_input.chunks)
+
+
+@app.function(hide_code=True)
+def chunks_to_elements(chunks: Sequence[Any]) -> list[Any]:
+    """Chunks as flat elements, see `model_input_to_elements`."""
     if len(chunks) == 1 and isinstance(chunks[0], tinker.EncodedTextChunk):
         tokens = chunks[0].tokens
         return tokens if isinstance(tokens, list) else list(tokens)
@@ -2942,12 +2947,13 @@ def record_to_rollout(record: TrajectoryRecord, name: str) -> Rollout:
             held, chunks, length = [], [], 0
         # Tokens are checked already, and chunks that are shared would be checked every turn.
         if isinstance(given, TokenList):
-            text = tinker.EncodedTextChunk.model_construct(tokens=fresh)
-            added = [text] if fresh else []
+            added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
+            length += len(fresh)
         else:
             added = elements_to_model_input(fresh).chunks
+            length += sum(chunk.length for chunk in added)
         action = turn.ac.root
-        length += sum(chunk.length for chunk in added) + len(action)
+        length += len(action)
         total += length
         if total > MAX_ROLLOUT_TOKENS:
             raise RecordError(
@@ -2968,9 +2974,8 @@ def record_to_rollout(record: TrajectoryRecord, name: str) -> Rollout:
         )
         held.extend(fresh)
         held.extend(action)
-        chunks = list(observation.chunks)
-        if action:
-            chunks.append(tinker.EncodedTextChunk.model_construct(tokens=action))
+        said = [tinker.EncodedTextChunk.model_construct(tokens=action)] if action else []
+        chunks = [*observation.chunks, *said]
     return Rollout(
         name=record.name or name,
         trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
@@ -3930,6 +3935,7 @@ class TurnSpan:
         observation: Length of this turn's observation.
         action: Length of this turn's action.
         masked: The turn carries the parse-error mask metric.
+        tokens: Tokens of this turn's observation: here an image counts its own.
     """
 
     turn: int
@@ -3939,6 +3945,7 @@ class TurnSpan:
     observation: int
     action: int
     masked: bool
+    tokens: int
 
     @property
     def splits(self) -> bool:
@@ -3983,20 +3990,35 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
     action, because whatever merged earlier is contained in that observation.
     """
     spans: list[TurnSpan] = []
-    before: list[Any] = []
-    said: list[int] = []
+    before: Sequence[Any] = ()
+    ends = [(0, 0)]  # elements and tokens of the observation up to each of its chunks
+    said: list[Any] = []
     datum = 0
     for turn, transition in enumerate(trajectory.transitions):
-        observation = model_input_to_elements(transition.ob)
-        position = common_prefix_length(before, observation)
-        if position == len(before):
-            position += common_prefix_length(said, observation, 0, position)
-        held = len(before) + len(said)
+        # Chunks that both observations share are equal without a look: where a file's reader
+        # keeps the history as the same objects, the walk grows with what is new.
+        chunks = transition.ob.chunks
+        pairs = enumerate(zip(before, chunks, strict=False))
+        common = min(len(before), len(chunks))
+        shared = next((index for index, (old, new) in pairs if old is not new), common)
+        held = ends[-1][0] + len(said)
+        rest, fresh = chunks_to_elements(before[shared:]), chunks_to_elements(chunks[shared:])
+        del ends[shared + 1 :]
+        position = ends[-1][0] + common_prefix_length(rest, fresh)
+        if position == held - len(said):
+            position += common_prefix_length(said, fresh, 0, len(rest))
         if position < held:
             datum += 1
-        before, said = observation, list(transition.ac.tokens)
+        for chunk in chunks[shared:]:
+            if isinstance(chunk, tinker.EncodedTextChunk):
+                length = tokens = len(chunk.tokens)
+            else:
+                length, tokens = 1, element_length(chunk)
+            ends.append((ends[-1][0] + length, ends[-1][1] + tokens))
+        before, said = chunks, list(transition.ac.tokens)
         masked = float(transition.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY, 0.0)) >= 1.0
-        spans.append(TurnSpan(turn, datum, held, position, len(observation), len(said), masked))
+        length, tokens = ends[-1]
+        spans.append(TurnSpan(turn, datum, held, position, length, len(said), masked, tokens))
     return spans
 
 
@@ -4122,15 +4144,15 @@ class Run:
 
 
 @app.function(hide_code=True)
-def datum_runs(trajectory: Trajectory, spans: Sequence[TurnSpan]) -> list[Run]:
+def datum_runs(spans: Sequence[TurnSpan]) -> list[Run]:
     """The datums as runs of observation and action; grows with turns, not with tokens."""
     runs: list[Run] = []
     cursor = 0
     previous: TurnSpan | None = None
-    for span, transition in zip(spans, trajectory.transitions, strict=True):
+    for span in spans:
         if previous is None or span.datum != previous.datum:
             cursor = 0
-        added = input_length(transition.ob) - cursor
+        added = span.tokens - cursor
         if added:
             runs.append(Run(span.datum, span.turn, "O", cursor, added))
         cursor += added
@@ -4184,21 +4206,23 @@ def alignment_table(
             f"explains {len(runs_of)}."
         )
     frames: list[pd.DataFrame] = []
+
+    def ended(values: Sequence[float]) -> NDArray[np.float64]:
+        """What belongs to targets: nothing in the last row."""
+        return np.array([*values, math.nan], dtype=np.float64)
+
     wanted = range(len(built.data)) if only is None else sorted(set(only))
     for index in wanted:
         datum, mine = built.data[index], runs_of[index]
         targets = datum_tensor(datum, "target_tokens")
         tokens: list[int] = []
-        labels: list[str] = []
-        for element in model_input_to_elements(datum.model_input):
-            if isinstance(element, int):
-                tokens.append(element)
-                labels.append(str(element))
+        for chunk in datum.model_input.chunks:
+            if isinstance(chunk, tinker.EncodedTextChunk):
+                tokens.extend(chunk.tokens)
             else:
-                tokens.extend([-1] * element.length)
-                labels.extend(["img"] * element.length)
+                tokens.extend([-1] * chunk.length)
         tokens.append(int(targets[-1]))
-        labels.append(str(int(targets[-1])))
+        labels = ["img" if token == -1 else str(token) for token in tokens]
         count = len(tokens)
         if sum(run.length for run in mine) != count or len(targets) != count - 1:
             raise ValueError(
@@ -4218,14 +4242,14 @@ def alignment_table(
                     "position": np.arange(count),
                     "token": tokens,
                     "label": labels,
-                    "text": [texts.get(token, "") for token in tokens],
+                    "text": [texts.get(token, "") for token in tokens] if texts else "",
                     "turn": np.repeat([run.turn for run in mine], lengths),
                     "part": np.repeat([run.part for run in mine], lengths),
-                    "target": [*targets, None],
+                    "target": ended(targets),
                     "target_label": [*labels[1:], ""],
-                    "mask": [*datum_tensor(datum, "mask"), None],
-                    "advantage": [*datum_tensor(datum, "advantages"), None],
-                    "logprob": [*datum_tensor(datum, "logprobs"), None],
+                    "mask": ended(datum_tensor(datum, "mask")),
+                    "advantage": ended(datum_tensor(datum, "advantages")),
+                    "logprob": ended(datum_tensor(datum, "logprobs")),
                 }
             )
         )
@@ -4403,7 +4427,7 @@ def group_table(result: GroupResult) -> pd.DataFrame:
             for datum, owner in zip(result.data, result.member_of, strict=True)
             if owner == member
         ]
-        runs = datum_runs(rollout.trajectory, walk_turns(rollout.trajectory))
+        runs = datum_runs(walk_turns(rollout.trajectory))
         table = alignment_table(Built(tuple(mine)), runs, rollout.vocab)
         for index in range(max(1, len(mine))):
             rows = table[table["datum"] == index]
@@ -5203,19 +5227,15 @@ def observation_remarks(trajectory: Trajectory, vocab: Mapping[int, str]) -> lis
     remarks: list[Remark] = []
     ends: list[Any] = []
     for turn, transition in enumerate(trajectory.transitions):
-        chunks = transition.ob.chunks
-        filled = [chunk for chunk in chunks if not is_empty_chunk(chunk)]
-        if not filled and transition.ac.tokens:
+        chunks = reversed(transition.ob.chunks)
+        last = next((chunk for chunk in chunks if not is_empty_chunk(chunk)), None)
+        if last is None and transition.ac.tokens:
             sentence = (
                 f"Turn {turn} has an observation without tokens: its first action token "
                 "(action index 0) has no target and cannot be trained."
             )
             remarks.append(Remark("empty_observation", turn, 0, sentence))
-        end: Any = None
-        if filled:
-            chunk = filled[-1]
-            end = chunk.tokens[-1] if isinstance(chunk, tinker.EncodedTextChunk) else chunk
-        ends.append(end)
+        ends.append(last.tokens[-1] if isinstance(last, tinker.EncodedTextChunk) else last)
     if len(ends) < 3:
         return remarks
     # One odd end needs all others alike, so the first three already hold the usual one.
@@ -5314,13 +5334,13 @@ def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
     processed = unmerged = None
     if not failed:
         processed = sum(datum.model_input.length for datum in built.data)
-        lengths = [turn.ob.length + len(turn.ac.tokens) for turn in trajectory.transitions]
+        lengths = [span.tokens + span.action for span in spans]
         unmerged = sum(length - 1 for length in lengths if length >= 2)
     return Diagnosis(
         rollout=rollout,
         built=built,
         spans=tuple(spans),
-        runs=tuple(datum_runs(trajectory, spans)),
+        runs=tuple(datum_runs(spans)),
         breaks=tuple(breaks),
         remarks=tuple(remarks),
         tokens_processed=processed,
@@ -6132,8 +6152,8 @@ def price_sentence(diagnosis: Diagnosis) -> str:
     )
     if again:
         sentence += (
-            f" {again:,} of them were in an earlier datum already and are read again only because "
-            "of the breaks."
+            f" {count_of(again, 'token')} of them were in an earlier datum already and are read "
+            "again only because of the breaks."
         )
     return sentence
 
@@ -6511,8 +6531,8 @@ def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
         Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
         are text, empty where there is nothing.
     """
-    shifted = table[["mask", "advantage", "logprob"]].to_numpy(dtype=object)[:-1]
-    rows = [["", "", ""], *[[number_text(value) for value in row] for row in shifted]]
+    shifted = zip(*(table[name].tolist() for name in ("mask", "advantage", "logprob")), strict=True)
+    rows = [["", "", ""], *[[number_text(value) for value in row] for row in shifted][:-1]]
     return pd.DataFrame(
         {
             "p": table["position"].to_numpy(),
@@ -6533,40 +6553,36 @@ def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
 
     Start and end are positions in the datum's sequence.
     """
-    masked = (rows["part"] == "A") & (rows["mask"] == "0")
-    kind = rows["part"].mask(masked, "M").to_numpy()
-    key = (rows["turn"] + rows["part"]).to_numpy()
-    starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
-    ends = np.r_[starts[1:], len(rows)]
-    return pd.DataFrame(
-        {
-            "start": rows["p"].to_numpy()[starts],
-            "end": rows["p"].to_numpy()[ends - 1] + 1,
-            "turn": rows["turn"].to_numpy()[starts],
-            # the last token of a stretch speaks for it: token 0 has no mask entry
-            "kind": kind[ends - 1],
-        }
-    )
+    columns = [rows[name].tolist() for name in ("p", "turn", "part", "mask")]
+    runs: list[list[Any]] = []
+    for place, turn, part, mask in zip(*columns, strict=True):
+        if not runs or runs[-1][2:4] != [turn, part]:
+            runs.append([place, 0, turn, part, ""])
+        # the last token of a stretch speaks for it: token 0 has no mask entry
+        runs[-1][1], runs[-1][4] = place + 1, "M" if (part, mask) == ("A", "0") else part
+    frame = pd.DataFrame(runs, columns=["start", "end", "turn", "part", "kind"])
+    return frame[["start", "end", "turn", "kind"]]
 
 
 @app.function(hide_code=True)
 def strip_turns(runs: pd.DataFrame, step: int) -> pd.DataFrame:
     """Stretches of one turn: start, end (exclusive), and a label that fits their width."""
-    turns = runs.groupby("turn", sort=False).agg(start=("start", "min"), end=("end", "max"))
+    turns: dict[str, tuple[int, int]] = {}
+    for start, end, turn in runs[["start", "end", "turn"]].itertuples(index=False):
+        turns[turn] = (turns.get(turn, (start, end))[0], end)
     labels = [
         f"turn {turn}" if 6 * len(f"turn {turn}") <= (end - start) * step - 6 else str(turn)
-        for turn, start, end in zip(
-            turns.index.tolist(), turns["start"].tolist(), turns["end"].tolist(), strict=True
-        )
+        for turn, (start, end) in turns.items()
     ]
-    return turns.assign(label=labels).reset_index(drop=True)
+    starts, ends = zip(*turns.values(), strict=True)
+    return pd.DataFrame({"start": starts, "end": ends, "label": labels})
 
 
 @app.function(hide_code=True)
 def strip_cell_width(rows: pd.DataFrame) -> int:
     """Pixels per position: wide enough for the longest token id, wider where texts are known."""
     longest = max((len(label) for label in rows["id"]), default=1)
-    texts = 64 if rows["text"].str.len().gt(0).any() else 0
+    texts = 64 if any(rows["text"].tolist()) else 0
     return max(48, texts, 8 * longest + 10)
 
 
@@ -6590,7 +6606,7 @@ def strip_finding(table: pd.DataFrame) -> str:
 @app.function(hide_code=True)
 def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
     """What the strip shows, in words, for readers who do not see it."""
-    trained = int((rows["mask"] == "1").sum())
+    trained = rows["mask"].tolist().count("1")
     names = {"O": "observation", "A": "action", "M": "masked action"}
     parts = [
         f"tokens {start} to {end - 1} are turn {turn}'s {names[kind]}"

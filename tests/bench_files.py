@@ -9,6 +9,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 TURNS = 100
@@ -71,7 +72,9 @@ def bench_files(nb: Any) -> list[dict[str, Any]]:
     rows = []
     for split in (0, 10):
         for tokens in SIZES:
+            # the same rollout, with the history in every turn and with `append`
             data = json.dumps(long_rollout(TURNS, tokens, full=True, split=split)).encode()
+            short = json.dumps(long_rollout(TURNS, tokens, split=split)).encode()
             (rollout,) = nb.read_rollouts(data).rollouts
 
             def bare(rollout: Any = rollout) -> Any:
@@ -91,17 +94,19 @@ def bench_files(nb: Any) -> list[dict[str, Any]]:
             def parse(data: bytes = data) -> Any:
                 return json.loads(data)
 
-            base, parsing = least(bare), least(parse)
+            base, parsing = least(bare, 7), least(parse)
+            brief = partial(parse, short)
             rows.append(
                 {
                     "tokens": tokens,
                     "splits": "no" if not split else f"every {split} turns",
                     "file MB": round(len(data) / 1e6, 1),
                     "trajectory_to_data s": round(base, 3),
-                    "diagnosis and figures": f"{least(draw) / base:.1f} x",
+                    "diagnosis and figures": f"{least(draw, 7) / base:.1f} x",
                     "their memory": f"{peak(draw) / peak(bare):.1f} x",
                     "parser s": round(parsing, 3),
                     "reading": f"{least(read) / parsing:.1f} x",
+                    "with append": f"{least(partial(read, short)) / least(brief):.1f} x",
                     # tracing the largest file takes minutes, and the ratio is the same
                     "reading's memory": f"{peak(read) / peak(parse):.1f} x"
                     if tokens <= 32_000

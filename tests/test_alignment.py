@@ -75,7 +75,7 @@ def test_datums_hold_every_action_once(nb: ModuleType, trajectory: Trajectory, a
     assert built.error_code is None
     assert [span.turn for span in spans if span.splits] == splits(nb, trajectory)
     assert len(built.data) == 1 + sum(span.splits for span in spans)
-    table = nb.alignment_table(built, nb.datum_runs(trajectory, spans))
+    table = nb.alignment_table(built, nb.datum_runs(spans))
     rows = table[~table["mask"].isna()]
     masked = {span.turn for span in spans if span.masked}
     opening = table[(table["position"] == 0) & (table["part"] == "A")]
@@ -95,7 +95,7 @@ def test_datums_hold_every_action_once(nb: ModuleType, trajectory: Trajectory, a
     lost = sum(spans[turn].action for turn in masked)
     lost += sum(turn not in masked for turn in opening["turn"])
     assert rows["mask"].sum() == actions - lost
-    counts = nb.datum_counts(built, nb.datum_runs(trajectory, spans))
+    counts = nb.datum_counts(built, nb.datum_runs(spans))
     assert nb.conservation(counts)[1] == "holds"
     assert counts["trained"].sum() == actions - lost
 
@@ -117,7 +117,7 @@ def traced(trajectory: Trajectory) -> list[list[float]]:
 
 def check_trace(nb: ModuleType, trajectory: Trajectory) -> None:
     spans = nb.walk_turns(trajectory)
-    table = nb.alignment_table(nb.build_datums(trajectory), nb.datum_runs(trajectory, spans))
+    table = nb.alignment_table(nb.build_datums(trajectory), nb.datum_runs(spans))
     for index, marks in enumerate(traced(trajectory)):
         rows = table[table["datum"] == index]
         turn, part = rows["turn"].tolist()[1:], rows["part"].tolist()[1:]
@@ -140,7 +140,7 @@ def test_new_observation_tokens_belong_to_the_turn_that_brought_them(nb: ModuleT
     """The tracer sees actions only; observations are checked by hand."""
     trajectory = make_trajectory(([1, 2], [3]), ([1, 2, 3, 4], [5]), ([9, 4], [6, 7]))
     table = nb.alignment_table(
-        nb.build_datums(trajectory), nb.datum_runs(trajectory, nb.walk_turns(trajectory))
+        nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
     )
     assert (table["turn"].astype(str) + table["part"]).tolist() == [
         "0O", "0O", "0A", "1O", "1A", "2O", "2O", "2A", "2A",
@@ -182,7 +182,7 @@ def test_rows_are_inputs_with_their_targets(nb: ModuleType) -> None:
     trajectory = make_trajectory(make_turn([1, FRAME, 2], [3, 4], [-0.5, -0.25]))
     table = nb.alignment_table(
         nb.build_datums(trajectory, 2.0),
-        nb.datum_runs(trajectory, nb.walk_turns(trajectory)),
+        nb.datum_runs(nb.walk_turns(trajectory)),
         {1: "one", 4: "four"},
     )
     assert table["label"].tolist() == ["1", "img", "img", "img", "2", "3", "4"]
@@ -198,7 +198,7 @@ def test_rows_are_inputs_with_their_targets(nb: ModuleType) -> None:
 
 def test_table_of_single_datums(nb: ModuleType) -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]), ([7, 8], [9]))
-    built, runs = nb.build_datums(trajectory), nb.datum_runs(trajectory, nb.walk_turns(trajectory))
+    built, runs = nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
     whole = nb.alignment_table(built, runs)
     some = nb.alignment_table(built, runs, only=[2, 0])
     assert some["datum"].unique().tolist() == [0, 2]
@@ -213,7 +213,7 @@ def test_table_of_nothing_has_its_columns(nb: ModuleType) -> None:
 
 def test_table_refuses_to_draw_what_does_not_add_up(nb: ModuleType) -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]))
-    built, runs = nb.build_datums(trajectory), nb.datum_runs(trajectory, nb.walk_turns(trajectory))
+    built, runs = nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
     with pytest.raises(ValueError, match="made 2 datums where the prefix rule explains 1"):
         nb.alignment_table(built, runs[:2])
     with pytest.raises(ValueError, match="Datum 1 holds 3 tokens, but its turns account for 2"):
@@ -234,7 +234,7 @@ def test_time_grows_with_tokens_not_with_datums_squared(nb: ModuleType) -> None:
                 Counted.looks += 1
                 yield item
 
-    table = nb.alignment_table(built, Counted(nb.datum_runs(trajectory, spans)))
+    table = nb.alignment_table(built, Counted(nb.datum_runs(spans)))
     assert table["datum"].max() == 1_499
     assert Counted.looks <= 4 * 1_500
 
@@ -262,7 +262,7 @@ def test_walking_changes_nothing(nb: ModuleType) -> None:
 @settings(max_examples=150, deadline=None)
 @given(trajectories())
 def test_runs_tile_every_datum(nb: ModuleType, trajectory: Trajectory) -> None:
-    runs = nb.datum_runs(trajectory, nb.walk_turns(trajectory))
+    runs = nb.datum_runs(nb.walk_turns(trajectory))
     for index, datum in enumerate(trajectory_to_data(trajectory, 1.0)):
         ends = [0]
         for run in (run for run in runs if run.datum == index):
@@ -344,6 +344,6 @@ def test_every_refusal_is_explained(nb: ModuleType, trajectory: Trajectory, data
         assert built.error_message.startswith(("Turn ", "The datum that ends with turn "))
     else:
         spans = nb.walk_turns(trajectory)
-        table = nb.alignment_table(built, nb.datum_runs(trajectory, spans))
+        table = nb.alignment_table(built, nb.datum_runs(spans))
         assert len(table) == sum(datum.model_input.length + 1 for datum in built.data)
         assert np.array_equal(table["position"] == 0, table["datum"].diff().fillna(1) != 0)

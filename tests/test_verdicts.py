@@ -754,8 +754,8 @@ def test_growth_of_a_rollout_that_resets(nb: ModuleType) -> None:
 
 def test_growth_keeps_sizes_small(nb: ModuleType) -> None:
     spans = [
-        nb.TurnSpan(0, 0, 0, 0, 900, 100, False),
-        nb.TurnSpan(1, 0, 1_000, 1_000, 1_700, 300, False),
+        nb.TurnSpan(0, 0, 0, 0, 900, 100, False, 900),
+        nb.TurnSpan(1, 0, 1_000, 1_000, 1_700, 300, False, 1_700),
     ]
     steps, factor = nb.rollout_steps(spans)
     assert factor == 63
