@@ -2,7 +2,7 @@
 # requires-python = ">=3.11,<3.15"
 # dependencies = [
 #     "altair>=6.0",
-#     "marimo>=0.20",
+#     "marimo>=0.24",
 #     "pandas>=3.0",
 #     "pydantic>=2.10",
 #     "rapidfuzz>=3.9",
