@@ -522,8 +522,8 @@ def _():
     mo.md(f"""
     ### Now change it
 
-    Change an early action, and every later turn that carries it over changes with it. Change one
-    token of the history, and the turn splits.
+    Change an early action, and every later turn that carries it over changes with it. Let a
+    turn's observation *edit the history*, change one token of it (`3: 9`), and the turn splits.
 
     <div class="seq-note seq-static-only"><b>Static page.</b>From here on, fields, menus and
     buttons show an example: to answer, they need Python
@@ -665,6 +665,11 @@ def _(
         )
         for _turn, _draft in enumerate(build_drafts)
     ]
+    _lesson = (
+        build_scenario.lesson
+        if build_drafts == build_scenario.drafts
+        else f"“{build_scenario.title}”, edited."
+    )
     _start = (
         f'<p class="edit-issue edit-start"><b>!</b> {code_spans(build_start_note)}</p>'
         if build_start_note
@@ -673,7 +678,7 @@ def _(
     lean(
         mo.Html(
             f'<div class="edit-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
-            f'<p class="edit-lesson">{html.escape(build_scenario.lesson)}</p>'
+            f'<p class="edit-lesson">{html.escape(_lesson)}</p>'
             f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
             f"{outcome_html(build_drafts, build_issues, diagnosis)}"
         )
@@ -837,7 +842,20 @@ def _():
     the first difference shows where, and the cheapest edit behind it shows why.**
 
     Held is the running sequence: all observation and action tokens of the datum so far. The
-    cause is the first rule that applies; nothing is guessed beyond the rules.
+    cause is the first rule of this list that applies; nothing is guessed beyond them.
+
+    /// details | The rules, in order
+
+    1. **shortened**: the new observation ends where they part; it is a beginning of held.
+    2. **image changed**: what was expected there, or what came, is an image.
+    3. **end token**: only the last token of held differs.
+    4. **retokenised**: the vocabulary is known, and the text of held comes back in other tokens.
+    5. **removed**, **inserted**: the cheapest edit from held to the new observation only removes
+       tokens and keeps some behind the break, or only inserts.
+    6. **new context**: less than half of held comes back.
+    7. **reordered**: what is removed and what is inserted are the same tokens.
+    8. **replaced**: anything else.
+    ///
     """)
     return
 
@@ -888,9 +906,10 @@ def _(diagnosis):
     ### What would other trainers do with it?
 
     *Split* is the cookbook's way: the numbers are those of the real datums. *Overwrite and mask*
-    keeps one sequence, overwrites it at a break with the new observation, and goes on training
-    only the action tokens before the break. *Drop* does not use a rollout that breaks. Lost are
-    action tokens without gradient; the last two rows are counted from the real result.
+    keeps one sequence and overwrites it at a break with the new observation: earlier actions are
+    trained only up to the break, later ones as before. *Drop* does not use a rollout that
+    breaks. Lost are action tokens without gradient; the last two rows are counted from the real
+    result.
     """
             ),
             table_box(_policies, "This rollout under three policies"),
@@ -966,7 +985,7 @@ def _():
         label="Rewards",
         allow_select_none=False,
     )
-    group_reset = mo.ui.button(label="Put them back", value=0, on_click=lambda clicks: clicks + 1)
+    group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
     lean(mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True))
     return group_members, group_preset, group_reset
 
@@ -1162,9 +1181,10 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "Choose a row, then change it: lower `max_trajectory_tokens` until the ending is "
-                "another, give another renderer the same pupil. `max_generation_tokens` is the "
-                "limit of one answer, and as many tokens are reserved for it in the budget. "
+                "Choose a row, then change it: give `max_trajectory_tokens` a value and lower it "
+                "until the ending is another, or give the same pupil another renderer. "
+                "`max_generation_tokens` is the limit of one answer, and as many tokens are "
+                "reserved for it in the budget. "
                 '<span class="static-only">Playing needs the live page.</span>'
             ),
             env_preset,
@@ -1224,7 +1244,7 @@ def _(env_preset):
             ),
             "policy_on": mo.ui.checkbox(
                 value=_spec.parse_error_policy is not None,
-                label="`ParseErrorPolicy` instead: one retry, masked",
+                label="`ParseErrorPolicy`: one retry of a broken tool call; such turns are masked",
             ),
         }
     )
@@ -1482,8 +1502,9 @@ def _():
     **In short: give it what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    The text below is an example. <span class="static-only">Uploading, changing it and moving the
-    window need the live page.</span>
+    The text below starts as an example, one broken trajectory included.
+    <span class="static-only">Uploading, changing it and moving the window need the live
+    page.</span>
     """)
     return
 
@@ -6152,8 +6173,8 @@ def price_sentence(diagnosis: Diagnosis) -> str:
     )
     if again:
         sentence += (
-            f" {count_of(again, 'token')} of them were in an earlier datum already and are read "
-            "again only because of the breaks."
+            f" {count_of(again, 'token')} of them, shared prefixes and what comes back behind a "
+            "break, were in an earlier datum already and are read again only because of the breaks."
         )
     return sentence
 
@@ -6593,14 +6614,14 @@ def strip_finding(table: pd.DataFrame) -> str:
     trained = int((table["mask"].iloc[:targets].astype(float) == 1).sum())
     signed = int((table["advantage"].iloc[:targets].astype(float) != 0).sum())
     first, last = int(table["position"].iloc[0]), int(table["position"].iloc[-1])
-    name = f"Datum {table['datum'].iloc[0]}"
+    name, these = f"Datum {table['datum'].iloc[0]}", ""
     if first or not pd.isna(table["mask"].iloc[-1]):
-        name += f", positions {first} to {last - 1}"
+        name, these = f"{name}, only positions {first} to {last - 1}", "these "
     if not trained:
         return f"{name}: none of {count_of(targets, 'target')} is trained on"
     if not signed:
         return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
-    return f"{name}: {trained} of {targets} targets are trained on, {targets - trained} are context"
+    return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"
 
 
 @app.function(hide_code=True)
@@ -6740,6 +6761,7 @@ def style_sheet() -> str:
 .vega-embed>canvas{flex:none}
 .vega-bindings{order:-1;display:flex;flex-wrap:wrap;gap:.4em 1.5em;position:sticky;left:0;
   max-width:100%;margin:0 0 .6em;padding:2px;font-size:.9rem;color:var(--foreground)}
+.vega-bindings:empty{display:none}
 .vega-bind label{display:flex;flex-wrap:wrap;align-items:center;gap:.5em;min-height:2.25em}
 .vega-bind-name{font-weight:600}
 .vega-bind select{font:inherit;color:var(--foreground);background:var(--background);
@@ -7692,9 +7714,11 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         lowest = max(round(height * (1 - row["tokens"] / top)), lowest + room)
         labels.append([row["turns"], lowest, growth_words(row)])
         lowest += 13 * row["pattern"].count("|")
-    over = max(0, lowest - (height - 14))
+    floor = height  # from below again: none hangs lower than its lines have room
+    for label in reversed(labels):
+        floor -= 13 * str(label[2]).count("|") + 3
+        label[1] = floor = min(int(label[1]), floor)
     signs = pd.DataFrame(labels, columns=["turns", "y", "words"])
-    signs["y"] -= over
     colors = [COST_COLORS[name] for name in names]
     hue = nominal("pattern", scale={"domain": names, "range": colors}, legend=None)
     dash = nominal(
@@ -7708,7 +7732,13 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         "field": "turns",
         "type": "quantitative",
         "scale": {"domain": [0, int(curves["turns"].max())], "nice": False},
-        "axis": {**axis, "title": "turns", "values": sorted(set(curves["turns"].tolist()))},
+        "axis": {
+            **axis,
+            "title": "turns",
+            "values": sorted(set(curves["turns"].tolist())),
+            "labelOverlap": "greedy",
+            "labelFlush": False,
+        },
     }
     y = {
         "field": "tokens",
@@ -7756,9 +7786,9 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         layers,
         {"curves": curves, "signs": signs},
         description=cost_description(laws),
-        width=186,
+        width=420,
         height=height,
-        pad=(14, 104, 44, 60),
+        pad=(14, 110, 44, 60),
         title=title,
     )
 
@@ -10256,7 +10286,8 @@ def explain_ending(episode: Episode) -> str:
             sentences.append(
                 f"The first prompt takes {length} tokens. With the {spec.max_generation_tokens} "
                 f"reserved for an answer that is over the budget of "
-                f"{spec.max_trajectory_tokens}, so the model was never asked. What is left is "
+                f"{spec.max_trajectory_tokens}, so the model was never asked; the cookbook calls "
+                f"this stop `{episode.stop_reason}` all the same. What is left is "
                 f"one empty turn with `context_overflow_reward`, {reward}: no datum comes of "
                 "it, but the reward still counts in its group's mean."
             )
@@ -10274,7 +10305,7 @@ def explain_ending(episode: Episode) -> str:
             after = (
                 "used up the policy's retries and ended the episode with its `terminal_reward`"
                 if ended
-                else "was answered with a correction, less the policy's `penalty_per_error`"
+                else "was answered with a correction and got minus the policy's `penalty_per_error`"
             )
             sentences.append(
                 f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"

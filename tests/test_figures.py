@@ -196,7 +196,7 @@ def test_numbers_that_are_none_or_not_finite_keep_their_names(nb: ModuleType) ->
 def test_strip_says_what_is_trained_on(nb: ModuleType) -> None:
     rollout = nb.scenario_rollout(nb.scenarios()["chat"])
     assert nb.strip_finding(table_of(nb, rollout)) == (
-        "Datum 0: 7 of 13 targets are trained on, 6 are context"
+        "Datum 0: 7 of 13 targets trained, 6 context"
     )
     assert "no gradient" in nb.strip_finding(table_of(nb, rollout, 0.0))
     masked = rollout_of(

@@ -16,6 +16,22 @@ FOCUSED = """() => {
 }"""
 
 
+# Pixels by which each strip's drawing stands off the names of its lanes, and beyond its box.
+LANES_OFF = """() => [...document.querySelectorAll(".seq-body:has(.seq-lanes)")].flatMap((body) => {
+  const box = (e) => e.getBoundingClientRect();
+  const lanes = box(body.querySelector(".seq-lanes"));
+  const renderer = body.querySelector("marimo-mime-renderer");
+  const canvas = box((renderer.shadowRoot ?? renderer).querySelector("canvas"));
+  return [canvas.top - lanes.top, canvas.bottom - lanes.bottom].map(Math.round);
+})"""
+WATCH_SHIFTS = """() => {
+  window.__shift = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.__shift += entry.value;
+  }).observe({type: "layout-shift"});
+}"""
+
+
 def turn(page: Page, index: int) -> Locator:
     return page.get_by_role("group", name=re.compile(rf"^Turn {index}\b"))
 
@@ -99,6 +115,28 @@ def test_an_edit_carries_through_and_a_break_adds_a_datum(editor: Reader) -> Non
     with editor.answer():
         field(page, 2, "The observation").select_option(label="replaces the history")
     assert counts(page)[:2] == (3, 3)
+    off = page.evaluate(LANES_OFF)
+    assert len(off) >= 2 * 4
+    assert set(off) == {0}
+
+
+def test_an_edit_moves_little_on_the_screen(editor: Reader) -> None:
+    page = editor.page
+    for heading in ("Now change it", "3. The datums, token by token"):
+        page.get_by_role("heading", name=heading).evaluate("e => e.scrollIntoView()")
+        editor.settle()
+        page.evaluate(WATCH_SHIFTS)
+        for text in ("200 201 202", "200", "200 201"):  # a chip and a token more, and fewer
+            with editor.answer():
+                field(page, 0, "Action tokens").evaluate(
+                    """(e, text) => {
+                      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")
+                        .set.call(e, text);
+                      e.dispatchEvent(new Event("input", {bubbles: true}));
+                    }""",
+                    text,
+                )
+        assert page.evaluate("window.__shift") < 0.05
 
 
 def test_typing_keeps_focus_caret_and_text(editor: Reader) -> None:

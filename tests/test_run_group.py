@@ -34,7 +34,7 @@ def test_rewards_are_edited(run_page: Reader) -> None:
     assert "All rewards are equal, so there is no gradient" in text_of(run_page, 6)
     run_page.type(a, "0 0 9")
     assert "All rewards are equal" not in text_of(run_page, 6)
-    run_page.press("Put them back")
+    run_page.press("Reset rewards")
     assert "All rewards are equal" in text_of(run_page, 6)
     assert run_page.failed_cells() == []
     assert run_page.blank_figures() == []
