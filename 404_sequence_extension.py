@@ -5575,7 +5575,7 @@ def cause_sentence(found: Break) -> str:
         "taken away: a default system prompt, a tool list or a clock line.",
         "new_context": f"Of {count_of(found.held, 'token')} held only "
         f"{found.position + found.kept} come back, fewer than half: this is another context.",
-        "reordered": f"The same {count_of(found.removed, 'token')} stand in another order, as "
+        "reordered": f"The same tokens stand in another order ({gone} moved), as "
         "when tool arguments or header fields are written back.",
         "replaced": f"{gone} gave way to {found.inserted} "
         f"{'other' if found.inserted == 1 else 'others'}: a clock, or an edited message.",
@@ -6576,20 +6576,22 @@ def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
     """
     columns = [rows[name].tolist() for name in ("p", "turn", "part", "mask")]
     runs: list[list[Any]] = []
+    last = None
     for place, turn, part, mask in zip(*columns, strict=True):
-        if not runs or runs[-1][2:4] != [turn, part]:
-            runs.append([place, 0, turn, part, ""])
+        if (turn, part) != last:
+            runs.append([place, 0, turn, ""])
+            last = (turn, part)
         # the last token of a stretch speaks for it: token 0 has no mask entry
-        runs[-1][1], runs[-1][4] = place + 1, "M" if (part, mask) == ("A", "0") else part
-    frame = pd.DataFrame(runs, columns=["start", "end", "turn", "part", "kind"])
-    return frame[["start", "end", "turn", "kind"]]
+        runs[-1][1], runs[-1][3] = place + 1, "M" if (part, mask) == ("A", "0") else part
+    return pd.DataFrame(runs, columns=["start", "end", "turn", "kind"])
 
 
 @app.function(hide_code=True)
 def strip_turns(runs: pd.DataFrame, step: int) -> pd.DataFrame:
     """Stretches of one turn: start, end (exclusive), and a label that fits their width."""
     turns: dict[str, tuple[int, int]] = {}
-    for start, end, turn in runs[["start", "end", "turn"]].itertuples(index=False):
+    columns = [runs[name].tolist() for name in ("turn", "start", "end")]
+    for turn, start, end in zip(*columns, strict=True):
         turns[turn] = (turns.get(turn, (start, end))[0], end)
     labels = [
         f"turn {turn}" if 6 * len(f"turn {turn}") <= (end - start) * step - 6 else str(turn)
@@ -6611,8 +6613,8 @@ def strip_cell_width(rows: pd.DataFrame) -> int:
 def strip_finding(table: pd.DataFrame) -> str:
     """One sentence for one datum of `alignment_table` (or a `window`): what is trained on."""
     targets = len(table) - 1
-    trained = int((table["mask"].iloc[:targets].astype(float) == 1).sum())
-    signed = int((table["advantage"].iloc[:targets].astype(float) != 0).sum())
+    trained = sum(value == 1 for value in table["mask"].tolist()[:targets])
+    signed = sum(value != 0 for value in table["advantage"].tolist()[:targets])
     first, last = int(table["position"].iloc[0]), int(table["position"].iloc[-1])
     name, these = f"Datum {table['datum'].iloc[0]}", ""
     if first or not pd.isna(table["mask"].iloc[-1]):
@@ -6749,6 +6751,10 @@ def style_sheet() -> str:
 .seq-facts>summary{cursor:pointer;color:var(--muted-foreground);font-size:.9em;width:fit-content}
 .seq-table{border-collapse:collapse;font-size:.85em;font-variant-numeric:tabular-nums;
   margin:.4em 0}
+.seq-table>caption{text-align:left;font-weight:600;padding:.2em 0}
+.seq-title{font-weight:600;line-height:1.3;overflow-wrap:anywhere}
+h1.seq-title{font:400 2.1em/1.3 var(--heading-font,inherit);margin:.6em 0}
+h3.seq-title{font-size:1.15em;margin:1.5em 0 .5em}
 .seq-table th,.seq-table td{padding:.2em .7em;text-align:left;border-bottom:1px solid
   var(--border);white-space:nowrap;vertical-align:top}
 .seq-table th{font-weight:600;color:var(--muted-foreground)}
@@ -7903,6 +7909,19 @@ def runs_chart(
     length = max((run.start + run.length for run in runs), default=1)
     width = 860
     row = max(6, min(30, 900 // datums))
+
+    def label(run: Run) -> str:
+        """A letter where it fits, with the turn where that fits too; clear of a break's sign."""
+        inside = [
+            at - run.start
+            for datum, at, _ in breaks
+            if datum == run.datum and 0 <= at - run.start < run.length
+        ]
+        room = min([at for at in inside if at] or [run.length]) * width / length
+        room -= 9 * any(inside) + 12 * (0 in inside)
+        words = f"{run.part} turn {run.turn}" if room > 52 else run.part if room > 10 else ""
+        return " " * (0 in inside) + words if row >= 14 and words else ""
+
     bars = pd.DataFrame(
         {
             "datum": [run.datum for run in runs],
@@ -7910,15 +7929,7 @@ def runs_chart(
             "end": [run.start + run.length for run in runs],
             "turn": [run.turn for run in runs],
             "kind": ["M" if run.masked else run.part for run in runs],
-            # a letter where it fits, with the turn where that fits too
-            "label": [
-                ""
-                if row < 14 or run.length * width < 10 * length
-                else f"{run.part} turn {run.turn}"
-                if run.length * width > 52 * length
-                else run.part
-                for run in runs
-            ],
+            "label": [label(run) for run in runs],
         }
     )
     places = {"top": f"datum.datum * {row} + 1", "bottom": f"(datum.datum + 1) * {row} - 1"}
@@ -7954,10 +7965,19 @@ def runs_chart(
                 },
                 {
                     # an empty field is null, and null would be written out
-                    "transform": [{"filter": "datum.label"}],
+                    "transform": [
+                        {"filter": "datum.label"},
+                        # a space in front leaves room for the sign of a break
+                        *calculate(
+                            **{
+                                "from": "datum.start + (datum.label[0] == ' ' ?"
+                                f" {9 * length / width} : 0)"
+                            }
+                        ),
+                    ],
                     "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 11},
                     "encoding": {
-                        "x": quantity("start"),
+                        "x": quantity("from"),
                         "y": quantity("middle"),
                         "text": nominal("label"),
                         "color": kind_color("ink"),
@@ -11987,9 +12007,14 @@ def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
     if not totals.rollouts:
         parts.append(note(f"No rollout can be shown: {source} holds none that can be read.").text)
         return mo.Html("".join(parts))
-    spread = ", ".join(
-        f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
-        for count, number in sorted(totals.datums_per_rollout.items())
+    counts = sorted(totals.datums_per_rollout.items())
+    spread = (
+        f"{counts[0][0]} to {counts[-1][0]} a rollout"
+        if len(counts) > 6
+        else ", ".join(
+            f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
+            for count, number in counts
+        )
     )
     refused = f" {totals.refused:,} refused." if totals.refused else ""
     lines = [
@@ -12017,7 +12042,7 @@ def diagnosis_views(diagnosis: Diagnosis, most: int = 40, drawn: int = 5) -> lis
         drawn: Breaks drawn at most; the first stands open, the others unfold.
     """
     name = html.escape(printable(diagnosis.rollout.name, 120))
-    views = [mo.Html(f'<h3 style="font-size:1.15em;font-weight:600">{name}</h3>')]
+    views = [mo.Html(f'<h3 class="seq-title">{name}</h3>')]
     if diagnosis.built.error_message is not None:
         views.append(note(diagnosis.built.error_message, "error"))
     else:
@@ -12162,12 +12187,12 @@ def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
         name: Of the file, for the title.
     """
     parts = [
-        f"<h1>Report on {html.escape(printable(name, 120))}</h1>",
+        f"<h1 class=seq-title>Report on {html.escape(printable(name, 120))}</h1>",
         reading_view(reading, found, "the file").text,
     ]
     if len(found.table):
         first = found.table.head(MAX_REPORT_ROWS)
-        parts.append(scroll_table(first, "Every rollout").text)
+        parts.append(table_box(first, "Every rollout").text)
         if len(found.table) > len(first):
             left = f"{len(found.table) - len(first):,} more rows are left out here."
             parts.append(note(left, "look").text)
