@@ -438,6 +438,7 @@ def _():
         + token_chip("history, repeated", "0", letter="=")
         + token_chip("new observation", "O")
         + token_chip("action", "A")
+        + token_chip("action of a masked turn", "M")
         + token_chip("does not continue what is held", "X")
         + "</p>"
     )
@@ -10489,7 +10490,8 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
         head = f"Turn {line.turn} · {'A pupil, as sampled' if pupil else 'O tutor'}"
         if pupil:
             head += f" · reward {number_text(episode.rewards[line.turn])}"
-        elif line.turn not in opened and spans[line.turn].observation:
+        # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
+        if line.turn not in opened and (pupil or spans[line.turn].observation):
             mark = "✕ " if spans[line.turn].splits else ""
             head += f" · {mark}{span_words(spans[line.turn])}"
         opened.add(line.turn)
@@ -10763,7 +10765,7 @@ def unbuilt_view(table: pd.DataFrame) -> mo.Html:
     if missing.empty:
         return note(
             f"All {table['renderer'].nunique()} renderers of the installed cookbook were built "
-            "on the offline vocabulary."
+            "on the vocabulary that comes with tml-renderers; nothing was downloaded."
         )
     return mo.Html("".join(note(reason, "look").text for reason in missing["reason"]))
 
@@ -11390,7 +11392,8 @@ def quiz_questions() -> list[Question]:
         pose(
             "empty",
             "An answer did not parse, the episode went on, and the next observation was empty. "
-            "How many action tokens are trained?\n\n" + turns_block(opened.rollout.trajectory),
+            "No turn is masked. How many action tokens are trained?\n\n"
+            + turns_block(opened.rollout.trajectory),
             trained,
             [said, opened.spans[-1].action, said - opened.spans[-1].action + 1],
             f"{said} tokens were sampled, {trained} have a target. The second datum opens with "
@@ -11677,7 +11680,8 @@ def summary_text() -> str:
         f"and mask, advantage and logprob belong to the target: of the chat's {targets} targets "
         f"{trained} are trained. What the loss sees is one number per rollout, its summed reward "
         f"minus the group's mean, on every action token that is not masked. A split trains no "
-        f"token twice but reads the prefix again: {turns} turns that extend put "
+        f"token twice but reads the prefix again: {turns} turns, each with one new token and an answer of "
+        f"{len(answer)}, put "
         f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "
         f"front {again.tokens_processed:,}, {factor:.0f} times as many. Whether turns extend is "
         f"decided by renderer, policy and environment together, so look at the first token that "
