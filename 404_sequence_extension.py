@@ -245,6 +245,7 @@ with app.setup(hide_code=True):
     MAX_FILE_CONTAINERS = 500_000
     MAX_FILE_QUOTES = 4_000_000
     MAX_FILE_ISSUES = 1_000
+    MAX_BLANK_LINES = 100_000
     # Of one trajectory; tokens count the history again in every turn, as the work does.
     MAX_ROLLOUT_TURNS = 2_000
     MAX_ROLLOUT_TOKENS = 20_000_000
@@ -3247,11 +3248,21 @@ def document_rollouts(
 
 @app.function(hide_code=True)
 def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, counted from `number`; ends after one that is too long."""
+    """Lines that are not blank, counted from `number`; ends after one that is too long.
+
+    After `MAX_BLANK_LINES` blank ones it ends with no bytes at all: each costs as much as a
+    short line, and a file can hold millions.
+    """
+    blank = 0
     while data := stream.readline(MAX_FILE_BYTES + 1):
         if data.strip():
             yield number, data
+        else:
+            blank += 1
         if len(data) > MAX_FILE_BYTES:
+            return
+        if blank > MAX_BLANK_LINES:
+            yield number, b""
             return
         number += 1
 
@@ -3276,6 +3287,8 @@ def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
     try:
         if len(data) > MAX_FILE_BYTES:
             raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
+        if not data:
+            raise RecordError(f"more than {MAX_BLANK_LINES:,} blank lines up to here")
         text = decode_utf8(data, number)
         return ParsedLine(number, text, *parse_json(text))
     except RecordError as error:

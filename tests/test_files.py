@@ -463,6 +463,17 @@ def test_a_bad_line_of_jsonl_costs_that_line_only(bad: int) -> None:
     assert [(issue.line, issue.trajectory) for issue in reading.issues] == [(bad + 1, bad)]
 
 
+def test_blank_lines_without_end_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nb, "MAX_BLANK_LINES", 4)
+    """Invariant 6: millions of them would keep every reader waiting."""
+    assert len(nb.read_rollouts(GOOD + b"\n" * 5 + GOOD).rollouts) == 2
+    reading = nb.read_rollouts(GOOD + b"\n" * 9 + GOOD)
+    (issue,) = reading.issues
+    assert issue.message == "Line 6, trajectory 1: more than 4 blank lines up to here."
+    assert len(reading.rollouts) == 1
+    assert len(nb.read_rollouts(b"\n" * 9).issues) == 1
+
+
 def test_one_trajectory_a_line_inside_a_document_is_no_jsonl() -> None:
     """Invariant 2: a list laid out a line each is still one document."""
     text = '{"trajectories": [\n{"transitions": []},\n{"transitions": []}\n]}'
