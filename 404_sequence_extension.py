@@ -166,6 +166,8 @@ with app.setup(hide_code=True):
     # Text outside filled cells: unfilled, so that Vega takes the colour of its light or dark
     # theme from the style (a fill given here would be fixed for both).
     THEMED_TEXT: dict[str, Any] = {"style": "guide-label", "filled": False, "strokeOpacity": 0}
+    # Vega's words for a part of a turn.
+    PART_WORDS = "{O: 'observation', A: 'action', M: 'action, masked'}[datum.kind]"
     # Lanes of a strip: where each stands (pixels from the top) and what it is called.
     STRIP_LANES = [
         (6, "turn"),
@@ -207,21 +209,6 @@ with app.setup(hide_code=True):
         "splits every turn": "triangle-up",
         "this rollout": "diamond",
     }
-    VERDICT_STYLE = """
-    .seq-verdicts{list-style:none;margin:.5em 0;padding:0;display:grid;gap:.5em}
-    .seq-verdict{border:1px solid var(--border);border-left:5px solid var(--seq-axis);
-      border-radius:.35em;padding:.4em .8em;overflow-wrap:anywhere}
-    .seq-verdict>p{margin:0;display:flex;flex-wrap:wrap;gap:.25em .7em;align-items:baseline}
-    .seq-verdict>ul{margin:.2em 0 0;padding:0;list-style:none;font-size:.92em}
-    .seq-verdict>ul>li{margin:.15em 0}
-    .seq-verdict-sign{padding:.02em .55em;border-radius:.3em;background:var(--seq-zero);
-      color:var(--seq-zero-ink);font-size:.88em;font-weight:600}
-    .seq-verdict-splits{border-left-color:var(--seq-break)}
-    .seq-verdict-splits .seq-verdict-sign{background:var(--seq-break);
-      color:var(--seq-break-ink)}
-    .seq-verdict-look{border-left-color:var(--seq-look)}
-    .seq-verdict-look .seq-verdict-sign{background:var(--seq-look);color:var(--seq-look-ink)}
-    """
     MAX_TOKEN_ID = 2**31 - 1
     # The module that was started, for the command line.
     SCRIPT = sys.modules[__name__]
@@ -1437,7 +1424,7 @@ def _(matrix_messages, matrix_reader):
             *(
                 [
                     details_table(
-                        conversation_everywhere(_read.messages),
+                        renderers_alike(conversation_everywhere(_read.messages)),
                         "The same conversation under every renderer",
                     )
                 ]
@@ -6255,10 +6242,10 @@ def chips_html(chips: Sequence[Chip], label: str) -> str:
         mark = "✕" if chip.kind in ("break", "end") else letter
         previous = group
         cells.append(
-            f'<li class="edit-chip edit-chip-{chip.kind}" title="{words[chip.kind]}">'
+            f'<li class=edit-chip-{chip.kind} title="{words[chip.kind]}">'
             f"<small>{chip.position if chip.kind not in ('end', 'gap') else ''}"
             f"<b>{mark}</b></small>"
-            f"<span>{html.escape(name)}</span><i>{html.escape(text)}</i></li>"
+            f"<span>{html.escape(name)}</span><i>{html.escape(text)}</i>"
         )
     return (
         f'<ol class="edit-chips" tabindex="0" aria-label="{html.escape(label)}">'
@@ -6349,12 +6336,12 @@ def editor_css() -> str:
 .edit-foot{display:flex;gap:14px;align-items:end;justify-content:flex-end;margin-top:10px}
 .edit-chips{display:flex;gap:3px;overflow-x:auto;list-style:none;margin:0;padding:0 0 6px;
   flex:1;min-width:0}
-.edit-chip{flex:none;min-width:34px;margin:0;padding:2px 5px 3px;border-radius:5px;
+[class^=edit-chip-]{flex:none;min-width:34px;margin:0;padding:2px 5px 3px;border-radius:5px;
   display:flex;flex-direction:column;line-height:1.25;text-align:center;
   border:1px solid transparent;font-variant-numeric:tabular-nums}
-.edit-chip small{display:flex;justify-content:space-between;gap:6px;font-size:10px}
-.edit-chip span{font-size:13px;font-weight:600}
-.edit-chip i{font-size:11px;font-style:normal;white-space:pre;min-height:14px}
+.edit-chips small{display:flex;justify-content:space-between;gap:6px;font-size:10px}
+.edit-chips span{font-size:13px;font-weight:600}
+.edit-chips i{font-size:11px;font-style:normal;white-space:pre;min-height:14px}
 .edit-chip-observation{background:var(--seq-observation);color:var(--seq-observation-ink)}
 .edit-chip-action{background:var(--seq-action);color:var(--seq-action-ink)}
 .edit-chip-masked{background:var(--seq-masked);color:var(--seq-masked-ink)}
@@ -6704,11 +6691,24 @@ class Figure:
         if found is None:
             return page
         # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
-        spec = json.dumps(self.spec, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        spec = json.dumps(
+            double_quoted(self.spec), separators=(",", ":"), allow_nan=False, ensure_ascii=False
+        )
         for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
             spec = spec.replace(char, code)
         # half a character pair cannot travel but as its code
         return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
+
+
+@app.function(hide_code=True)
+def double_quoted(part: Any, key: str = "") -> Any:
+    """A spec whose expressions quote by ": in an attribute in single quotes ' is ten characters."""
+    if isinstance(part, dict):
+        return {name: double_quoted(value, name) for name, value in part.items()}
+    if isinstance(part, list):
+        return [double_quoted(value) for value in part]
+    ours = key in ("calculate", "filter", "test", "expr") and '"' not in part
+    return part.replace("'", '"') if ours else part
 
 
 @app.function(hide_code=True)
@@ -6776,6 +6776,19 @@ h3.seq-title{font-size:1.15em;margin:1.5em 0 .5em}
         + "".join(f".seq-r{k} tr>:nth-last-child({k})," for k in range(1, 13))
         + """.seq-table .seq-number{text-align:right}
 .seq-table .seq-long{white-space:normal;min-width:14em;max-width:34em}
+.seq-verdicts{list-style:none;margin:.5em 0;padding:0;display:grid;gap:.5em}
+.seq-verdict{border:1px solid var(--border);border-left:5px solid var(--seq-axis);
+  border-radius:.35em;padding:.4em .8em;overflow-wrap:anywhere}
+.seq-verdict>p{margin:0;display:flex;flex-wrap:wrap;gap:.25em .7em;align-items:baseline}
+.seq-verdict>ul{margin:.2em 0 0;padding:0;list-style:none;font-size:.92em}
+.seq-verdict>ul>li{margin:.15em 0}
+.seq-verdict-sign{padding:.02em .55em;border-radius:.3em;background:var(--seq-zero);
+  color:var(--seq-zero-ink);font-size:.88em;font-weight:600}
+.seq-verdict-splits{border-left-color:var(--seq-break)}
+.seq-verdict-splits .seq-verdict-sign{background:var(--seq-break);
+  color:var(--seq-break-ink)}
+.seq-verdict-look{border-left-color:var(--seq-look)}
+.seq-verdict-look .seq-verdict-sign{background:var(--seq-look);color:var(--seq-look-ink)}
 .vega-embed:not(.has-actions){overflow-x:auto;overscroll-behavior-x:contain}
 .vega-embed:has(>.vega-bindings){display:flex;flex-direction:column;align-items:flex-start}
 .vega-embed>canvas{flex:none}
@@ -6863,7 +6876,8 @@ def table_html(
             alike = itertools.takewhile(lambda row: row[: place + 1] == key, rows[at:])
             kind = f" rowspan={sum(1 for _ in alike)}{' class=seq-number' * right[place]}"
         tag = "th scope=row" if row_heads and not place else "td"
-        return f"<{tag}{kind}>{html.escape(text, quote=False)}"
+        # a bare `>` in a text closes nothing, and takes two thirds of the bytes
+        return f"<{tag}{kind}>{html.escape(text, quote=False).replace('&gt;', '>')}"
 
     head = "".join(f"<th scope=col>{html.escape(str(column), quote=False)}" for column in columns)
     body = "".join(
@@ -6915,10 +6929,17 @@ def figure_box(
         lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name).
         lane_width: Width of these names, in CSS.
     """
-    names = "".join(
-        f'<span style="top:{top}px">{html.escape(name).replace("|", "<br>")}</span>'
-        for top, name in lanes
-    )
+    gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
+    if len(gaps) == 1:  # evenly spaced: lines of one text
+        (gap,) = gaps
+        lines = html.escape("\n".join(name for _, name in lanes))
+        style = f"top:{lanes[0][0] - gap / 2:g}px;line-height:{gap}px;white-space:pre"
+        names = f'<span style="{style};transform:none">{lines}</span>'
+    else:
+        names = "".join(
+            f'<span style="top:{top}px">{html.escape(name).replace("|", "<br>")}</span>'
+            for top, name in lanes
+        )
     side = (
         f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px;'
         f'width:{lane_width}">{names}</div>'
@@ -7041,6 +7062,13 @@ def calculate(**expressions: str) -> list[dict[str, str]]:
 
 
 @app.function(hide_code=True)
+def tips(words: Mapping[str, str]) -> dict[str, Any]:
+    """Encoding of a tooltip: what is named how, each an expression of ours, never a reader's."""
+    pairs = ", ".join(f"'{name}': {expression}" for name, expression in words.items())
+    return {"tooltip": {"value": {"expr": f"{{{pairs}}}"}}}
+
+
+@app.function(hide_code=True)
 def look_up(key: str, name: str, columns: Sequence[str], to: str = "") -> dict[str, Any]:
     """Vega-Lite transform: columns of another dataset, from the row with the same number.
 
@@ -7107,20 +7135,7 @@ def strip_chart(
             ],
         }
     )[[ends, begins]]
-    data = {"cells": rows, "turns": turns, "empty": empty}
-    tooltip = [
-        nominal(field, title=name)
-        for field, name in (
-            ("id", "token id"),
-            ("text", "text"),
-            ("p", "position"),
-            ("turn", "turn"),
-            ("told", "part"),
-            ("mask", "mask"),
-            ("adv", "advantage"),
-            ("lp", "logprob"),
-        )
-    ]
+    data = {"cells": rows, "turns": turns}
     span = {"x": quantity("left"), "x2": {"field": "right"}}
     # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
     lanes = {
@@ -7151,16 +7166,19 @@ def strip_chart(
                 " : datum.number == 0 ? '0'"
                 " : format(datum.number, datum.lane == 3 ? '+.3~g' : '.3~g')",
             ),
-            # what a tooltip says: words, not codes
-            *calculate(
-                told="{O: 'observation', A: 'action', M: 'action, masked'}[datum.part]",
-                text="datum.text || 'not known'",
-                mask="datum.mask || 'none: never a target'",
-                adv="datum.adv || 'none'",
-                lp="datum.lp || 'none'",
-            ),
         ],
-        "encoding": {"tooltip": tooltip},
+        "encoding": tips(
+            {
+                "token id": "datum.id",
+                "text": "datum.text || 'not known'",
+                "position": "datum.p",
+                "turn": "datum.turn",
+                "part": PART_WORDS.replace("kind", "part"),
+                "mask": "datum.mask || 'none: never a target'",
+                "advantage": "datum.adv || 'none'",
+                "logprob": "datum.lp || 'none'",
+            }
+        ),
         "layer": [
             {
                 "mark": {"type": "rect", "cornerRadius": 3},
@@ -7288,7 +7306,12 @@ def strip_chart(
             "order": quantity("corner"),
         },
     }
-    layers: list[dict[str, Any]] = [borders, sides, moves, ghosts, lanes]
+    layers: list[dict[str, Any]] = [sides, moves, lanes]
+    if len(turns) > 1:
+        layers.insert(0, borders)
+    if len(empty):
+        data["empty"] = empty
+        layers.append(ghosts)
     if lane_labels:
         data["lanes"] = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
         layers.append(
@@ -7684,28 +7707,27 @@ def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
         sentences = list(first.sentences)
         if first is not last:
             sentences = [f"Each observation starts with all that was held; datum {first.datum}."]
-        words = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+        words = "".join(f"<li>{html.escape(sentence)}" for sentence in sentences)
         short = first.headline.partition(": ")[2]
         finding = f" <span>{html.escape(short)}</span>" if short else ""
         items.append(
             f'<li class="seq-verdict seq-verdict-{first.kind}"><p><b>{turns}</b> '
             f'<span class="seq-verdict-sign"><span aria-hidden="true">{signs[first.kind]}</span> '
-            f"{html.escape(label)}</span>{finding}</p><ul>{words}</ul></li>"
+            f"{html.escape(label)}</span>{finding}</p><ul>{words}</ul>"
         )
     rest = sum(len(line) for line in lines[most:])
     more = f'<p class="seq-note">{rest} more turns are left out here.</p>' if rest else ""
     return mo.Html(
-        f"<style>{VERDICT_STYLE}</style>"
         f'<ol class="seq-verdicts" aria-label="Verdict per turn">{"".join(items)}</ol>{more}'
     )
 
 
 @app.function(hide_code=True)
-def table_box(frame: pd.DataFrame, caption: str) -> mo.Html:
+def table_box(frame: pd.DataFrame, caption: str, merged: int = 0) -> mo.Html:
     """A small table in the page that scrolls on narrow screens."""
     return mo.Html(
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(caption)}">'
-        f"{table_html(frame, caption)}</div>"
+        f"{table_html(frame, caption, merged)}</div>"
     )
 
 
@@ -7957,8 +7979,6 @@ def runs_chart(
             "transform": calculate(
                 **places,
                 middle=middle,
-                told="{O: 'observation', A: 'action', M: 'action, masked'}[datum.kind]",
-                tokens="datum.end - datum.start",
             ),
             "layer": [
                 {
@@ -7968,13 +7988,15 @@ def runs_chart(
                         "x2": {"field": "end"},
                         **band,
                         "fill": kind_color("fill"),
-                        "tooltip": [
-                            nominal("datum", title="datum"),
-                            nominal("turn", title="turn"),
-                            nominal("told", title="part"),
-                            nominal("start", title="from position"),
-                            nominal("tokens", title="tokens"),
-                        ],
+                        **tips(
+                            {
+                                "datum": "datum.datum",
+                                "turn": "datum.turn",
+                                "part": PART_WORDS,
+                                "from position": "datum.start",
+                                "tokens": "datum.end - datum.start",
+                            }
+                        ),
                     },
                 },
                 {
@@ -8015,7 +8037,7 @@ def runs_chart(
         layers.append(
             {
                 "data": csv_source("breaks", ["datum", "at"]),
-                "transform": calculate(**places, middle=middle, sign="'✕'"),
+                "transform": calculate(**places, middle=middle),
                 "layer": [
                     {
                         "mark": {
@@ -8052,7 +8074,7 @@ def runs_chart(
                         "encoding": {
                             "x": quantity("at"),
                             "y": quantity("middle"),
-                            "text": nominal("sign"),
+                            "text": {"value": "✕"},
                         },
                     },
                 ],
@@ -8628,14 +8650,11 @@ def group_chart(table: pd.DataFrame) -> Figure:
         ],
         columns=["x", "y", "words"],
     )
-    across: dict[str, Any] = {
-        "scale": {"domain": [0, width], "range": [0, width], "nice": False},
-        "axis": None,
-    }
-    down: dict[str, Any] = {
-        "scale": {"domain": [0, height], "range": [0, height], "nice": False},
-        "axis": None,
-    }
+
+    def plain(size: int) -> dict[str, Any]:
+        scale = {"domain": [0, size], "range": [0, size], "nice": False}
+        return {"type": "quantitative", "scale": scale, "axis": None}
+
     fill = nominal("fill", scale=None)
     tooltip = [
         nominal("target", title="target token"),
@@ -8644,13 +8663,13 @@ def group_chart(table: pd.DataFrame) -> Figure:
         nominal("mask", title="mask"),
         nominal("advantage", title="advantage"),
     ]
-    middle: dict[str, Any] = {"y": quantity("y", **down)}
+    middle: dict[str, Any] = {"y": quantity("y")}
 
     def beside(up: int, align: str, dx: int) -> dict[str, Any]:
         return {
             "transform": [{"filter": f"datum.up == {up}"}],
             "mark": themed_text(align=align, dx=dx, fontSize=12),
-            "encoding": {"x": quantity("reward", **across), **middle, "text": nominal("label")},
+            "encoding": {"x": quantity("reward"), **middle, "text": nominal("label")},
         }
 
     layers: list[dict[str, Any]] = [
@@ -8658,8 +8677,8 @@ def group_chart(table: pd.DataFrame) -> Figure:
             "data": {"values": [{"x": pixel(mean), "a": 0, "b": height}]},
             "mark": {"type": "rule", "color": grey, "strokeDash": [4, 3]},
             "encoding": {
-                "x": quantity("x", **across),
-                "y": quantity("a", **down),
+                "x": quantity("x"),
+                "y": quantity("a"),
                 "y2": {"field": "b"},
             },
         },
@@ -8669,7 +8688,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
                 {
                     "mark": {"type": "rule", "strokeWidth": 12},
                     "encoding": {
-                        "x": quantity("mean", **across),
+                        "x": quantity("mean"),
                         "x2": {"field": "reward"},
                         **middle,
                         "stroke": nominal("fill", scale=None),
@@ -8677,7 +8696,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
                 },
                 {
                     "mark": {"type": "point", "size": 70, "stroke": grey, "opacity": 1},
-                    "encoding": {"x": quantity("reward", **across), **middle, "fill": fill},
+                    "encoding": {"x": quantity("reward"), **middle, "fill": fill},
                 },
                 beside(1, "left", 9),
                 beside(0, "right", -9),
@@ -8693,30 +8712,29 @@ def group_chart(table: pd.DataFrame) -> Figure:
                 top=f"datum.y - {row / 2 - 2}",
                 bottom=f"datum.y + {row / 2 - 2}",
             ),
+            "encoding": {"tooltip": tooltip},
             "layer": [
                 {
                     "mark": {"type": "rect", "cornerRadius": 3, "strokeWidth": 1.5},
                     "encoding": {
-                        "x": quantity("left", **across),
+                        "x": quantity("left"),
                         "x2": {"field": "right"},
-                        "y": quantity("top", **down),
+                        "y": quantity("top"),
                         "y2": {"field": "bottom"},
                         "fill": fill,
                         "stroke": {
                             "condition": {"test": "datum.mask == 1", "value": grey},
                             "value": "transparent",
                         },
-                        "tooltip": tooltip,
                     },
                 },
                 {
                     "mark": {"type": "text", "fontSize": 11},
                     "encoding": {
-                        "x": quantity("x", **across),
+                        "x": quantity("x"),
                         **middle,
                         "text": nominal("label"),
                         "color": nominal("ink", scale=None),
-                        "tooltip": tooltip,
                     },
                 },
             ],
@@ -8724,7 +8742,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         {
             "data": csv_source("words", ["x", "y"]),
             "mark": themed_text(align="left", fontSize=12, clip=False),
-            "encoding": {"x": quantity("x", **across), **middle, "text": nominal("words")},
+            "encoding": {"x": quantity("x"), **middle, "text": nominal("words")},
         },
     ]
     told = " ".join(
@@ -8740,6 +8758,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         width=width,
         height=height,
         pad=(20, 8, 42, 4),
+        encoding={"x": plain(width), "y": plain(height)},
     )
 
 
@@ -8824,21 +8843,21 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
 
     centre = {"x": quantity("middle"), "y": quantity("centre")}
     places = {"middle": f"(datum.column + 0.5) * {step}", "centre": f"(datum.row + 0.5) * {row}"}
-    tooltip = [
-        nominal(name, title=title)
-        for name, title in (
-            ("renderer", "renderer"),
-            ("policy", "policy"),
-            ("shown", "datums/turns"),
-            ("claims", "claims extension"),
-            ("told", "so it"),
-            ("where", "first break"),
-            ("named", "cause"),
-            ("was", "held"),
-            ("is", "came"),
-            ("ends", "ending"),
-        )
-    ]
+    tooltip = tips(
+        {
+            "renderer": "datum.renderer",
+            "policy": f"{json.dumps(policies)}[datum.column - 1]".replace('"', "'"),
+            "datums/turns": "datum.shown",
+            "claims extension": "datum.claims",
+            "so it": f"{words}[datum.verdict]",
+            "first break": "datum.cause"
+            " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
+            "cause": "datum.cause || 'none'",
+            "held": "datum.cause ? datum.before + ' | ' + datum.held : 'none'",
+            "came": "datum.cause ? datum.before + ' | ' + datum.came : 'none'",
+            "ending": "datum.ends || 'completed'",
+        }
+    )
     boxes = {
         "mark": {"type": "rect", "cornerRadius": 3},
         "encoding": {
@@ -8882,7 +8901,6 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
                     *calculate(
                         number="toNumber(datum.number)",
                         verdict=f"{json.dumps(kinds)}[toNumber(datum.kind)]",
-                        ends="datum.ends || 'completed'",
                     ),
                     look_up(
                         "number",
@@ -8901,16 +8919,9 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
                         bottom=f"(datum.row + 1) * {row} - 1",
                         mark=f"{marks}[datum.verdict]",
                         label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
-                        told=f"{words}[datum.verdict]",
-                        policy=f"{json.dumps(policies)}[datum.column - 1]",
-                        where="datum.cause"
-                        " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
-                        named="datum.cause || 'none'",
-                        was="datum.cause ? datum.before + ' | ' + datum.held : 'none'",
-                        **{"is": "datum.cause ? datum.before + ' | ' + datum.came : 'none'"},
                     ),
                 ],
-                "encoding": {"tooltip": tooltip},
+                "encoding": tooltip,
                 "layer": [boxes, inside, outside, claimed],
             },
             {
@@ -8984,10 +8995,10 @@ def break_numbers(table: pd.DataFrame) -> pd.Series:
     """For each cell of the matrix the number of its first break; cells that break alike share it.
 
     Returns:
-        Numbers from 1 on, in the order of the table; missing where nothing breaks.
+        Numbers from 1 on, those with the same texts side by side; missing where nothing breaks.
     """
-    alike = ["turn", "position", "cause", "before", "held", "came"]
-    numbers = table[table["cause"] != ""].groupby(alike, sort=False).ngroup() + 1
+    alike = ["before", "came", "turn", "position", "cause", "held"]
+    numbers = table[table["cause"] != ""].groupby(alike).ngroup() + 1
     return numbers.reindex(table.index).astype("Int64")
 
 
@@ -9000,7 +9011,7 @@ def matrix_breaks(table: pd.DataFrame, width: int = 40) -> pd.DataFrame:
         width: Characters of each text at most.
     """
     found = table.assign(**{"break": break_numbers(table)}).dropna(subset="break")
-    found = found.drop_duplicates("break")
+    found = found.drop_duplicates("break").sort_values("break")
     places = [
         f"turn {turn:.0f}, position {position:.0f}"
         for turn, position in zip(found["turn"], found["position"], strict=True)
@@ -9056,12 +9067,14 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
         for number, name in enumerate(names)
     ]
     figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
-    breaks = matrix_breaks(table).rename(columns={"place": "first break", "before": "both had"})
+    breaks = matrix_breaks(table).rename(
+        columns={"break": "#", "place": "first break", "before": "both had"}
+    )[["both had", "came", "held", "#", "first break", "cause"]]
     facts = details_table(
         matrix_facts(table),
         f"The same {len(table)} cells as a table",
         row_heads=True,
-        more=table_box(breaks, "The breaks that # stands for").text,
+        more=table_box(breaks, "The breaks that # stands for", merged=2).text,
     )
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
@@ -10920,6 +10933,14 @@ def conversation_everywhere(messages: Sequence[Any]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+@app.function(hide_code=True)
+def renderers_alike(table: pd.DataFrame) -> pd.DataFrame:
+    """`conversation_everywhere` with one row for all renderers that it says the same of."""
+    told = ["datums/turns", "first break", "note"]
+    alike = table.groupby(told, sort=False)["renderer"].agg(", ".join).reset_index()
+    return alike[["renderer", *told]]
 
 
 @app.function(hide_code=True)
