@@ -31,7 +31,7 @@ from browser import PATIENCE_S, Server, copy_project, mounted, serve
 
 LABEL = "Action tokens"
 # Tokens of readers start here; scenarios use small ids only.
-BASE = 1_000_000
+BASE = 2_000_000_000
 STRIDE = 10_000
 THINK_S = 1.0
 
@@ -134,7 +134,7 @@ class LoadReader:
         who = f"reader {self.number}, token {own}"
         if str(own) not in self.outputs:
             self.tally.lost.append(who)
-        seen = {int(text) for text in re.findall(r"(?<!\d)1\d{6}(?!\d)", self.outputs)}
+        seen = {int(text) for text in re.findall(r"(?<![\w-])20\d{8}(?![\w-])", self.outputs)}
         foreign = {
             token for token in seen if (token - BASE) // STRIDE != self.number and token >= BASE
         }
