@@ -8118,7 +8118,13 @@ def runs_chart(
             "x": {
                 "type": "quantitative",
                 "scale": {"domain": [0, length], "nice": False},
-                "axis": {"title": "position", "grid": False, "domain": False, "tickCount": 8},
+                "axis": {
+                    "title": "position",
+                    "grid": False,
+                    "domain": False,
+                    "tickCount": 8,
+                    "tickMinStep": 1,
+                },
             },
             "y": {
                 "type": "quantitative",
@@ -8595,7 +8601,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     members = table.drop_duplicates("letter")
     mean = float(members["reward"].mean())
     extent = float(members["member_advantage"].abs().max())
-    spread = max(extent, 1e-9)
+    spread = extent if extent > 1e-9 else 1.0  # equal rewards: a plain axis around them
     low = min(float(members["reward"].min()), mean - spread) - 0.6 * spread
     high = max(float(members["reward"].max()), mean + spread) + 0.6 * spread
 

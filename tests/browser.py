@@ -297,6 +297,16 @@ class Reader:
         self.page.wait_for_function("n => window.__answers > n", arg=before)
         self.settle()
 
+    @contextlib.contextmanager
+    def sent(self) -> Iterator[None]:
+        """What is done inside changes a widget; waits until the server has the new value.
+
+        For a change after which another one follows at once: two requests under way together
+        may reach the kernel in either order.
+        """
+        with self.page.expect_response("**/set_ui_element_value"):
+            yield
+
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""
         self.page.wait_for_function(IS_SETTLED)
@@ -317,7 +327,7 @@ class Reader:
 
     def choose(self, label: str, option: str, nth: int = 0) -> None:
         """Choose from a dropdown by the option's label, and wait for the answer."""
-        with self.answer():
+        with self.answer(), self.sent():
             self.widget(label, nth).select_option(label=option)
 
     def press(self, name: str, nth: int = 0) -> None:

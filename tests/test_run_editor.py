@@ -22,7 +22,7 @@ LANES_OFF = """() => [...document.querySelectorAll(".seq-body:has(.seq-lanes)")]
   const lanes = box(body.querySelector(".seq-lanes"));
   const renderer = body.querySelector("marimo-mime-renderer");
   const canvas = box((renderer.shadowRoot ?? renderer).querySelector("canvas"));
-  if (!canvas.height) return []; // in a closed box
+  if (!body.checkVisibility()) return []; // in a closed box
   return [canvas.top - lanes.top, canvas.bottom - lanes.bottom].map(Math.round);
 })"""
 WATCH_SHIFTS = """() => {
@@ -63,6 +63,9 @@ def actions(page: Page) -> list[str]:
 def press(reader: Reader, name: str) -> None:
     with reader.answer():
         reader.page.get_by_role("button", name=name, exact=True).click()
+    # Fields made anew send their text once more when their debounce (0.4 s) is over. A second
+    # change before that, faster than a hand can be, would get the texts from before it.
+    reader.page.wait_for_timeout(600)
 
 
 def visit(reader: Reader, server: Server, query: str) -> Reader:
@@ -74,7 +77,7 @@ def visit(reader: Reader, server: Server, query: str) -> Reader:
 
 
 def load(reader: Reader, scenario: str) -> None:
-    with reader.answer():
+    with reader.answer(), reader.sent():
         reader.page.get_by_label("Scenario", exact=True).select_option(label=scenario)
     press(reader, "Load")
 
@@ -91,7 +94,7 @@ def session(browser: Browser, run_server: Server) -> Iterator[Reader]:
 def editor(session: Reader) -> Reader:
     """The editor with the default scenario, whatever was done before."""
     if session.page.get_by_label("Scenario", exact=True).input_value() != DEFAULT:
-        with session.answer():
+        with session.answer(), session.sent():
             session.page.get_by_label("Scenario", exact=True).select_option(label=DEFAULT)
     press(session, "Load")
     return session
