@@ -327,7 +327,7 @@ class Reader:
 
     def choose(self, label: str, option: str, nth: int = 0) -> None:
         """Choose from a dropdown by the option's label, and wait for the answer."""
-        with self.answer(), self.sent():
+        with self.answer():
             self.widget(label, nth).select_option(label=option)
 
     def press(self, name: str, nth: int = 0) -> None:
