@@ -351,8 +351,8 @@ def _():
 @app.cell(hide_code=True)
 def _():
     # First of all outputs: marimo makes an editor for every cell, and each of them restyles the
-    # whole page. What is out of sight is left out of that, which opens the editor in a third of
-    # the time. The cell in hand is exempt: its buttons stand outside its box.
+    # whole page, for minutes. What is out of sight is left out of that. The cell in hand is
+    # exempt: its buttons stand outside its box.
     mo.Html(
         "<style>.marimo-cell:not(.published,:hover,:focus-within)"
         "{content-visibility:auto;contain-intrinsic-size:auto 60px}</style>"
@@ -3747,19 +3747,40 @@ def draft_widgets(draft: TurnDraft) -> Any:
     )
 
 
-@app.function(hide_code=True)
-def finish(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that never waits to its end, also where an event loop runs already.
+@app.class_definition(hide_code=True)
+class InlineExecutor(ThreadPoolExecutor):
+    """Does the work at once, in the caller's thread.
 
-    Raises:
-        RuntimeError: The coroutine waited for something; await it instead.
+    `EnvFromMessageEnv` renders in a thread so as not to hold up other rollouts of its loop.
+    Here one rollout is alone on its loop, and handing over costs more than the rendering.
     """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # handed to whoever waits for the result
+            future.set_exception(error)
+        return future
+
+
+@app.function(hide_code=True)
+def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end, also where an event loop is running already, as in marimo.
+
+    A cell that awaits would do as well, but then there could be no export as a flat script.
+    """
+
+    async def alone() -> Any:
+        asyncio.get_running_loop().set_default_executor(InlineExecutor(1))
+        return await coroutine
+
     try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value
-    coroutine.close()
-    raise RuntimeError("The coroutine waits for something: await it instead.")
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(alone())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, alone()).result()
 
 
 @app.class_definition(hide_code=True)
@@ -3844,7 +3865,7 @@ def group_rollouts() -> dict[str, Rollout]:
         ),
         "E": (
             "first prompt over budget",
-            finish(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
+            wait_for(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
         ),
         "F": (
             "turn 0 did not parse and is masked",
@@ -4548,7 +4569,7 @@ def sent_to_loss(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
     Nothing is trained and nothing leaves the machine: the client is a `RecordingClient`.
     """
     client: Any = RecordingClient()
-    finish(
+    wait_for(
         train_step(
             list(data_D), client, learning_rate=0.0, num_substeps=1, loss_fn="importance_sampling"
         )
@@ -4572,13 +4593,7 @@ def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
         for datum in data_D
     ]
     base: Any = RecordingSampler()
-    # In a thread, for the kernel's own loop is running; a cell that awaits would do as well,
-    # but then the notebook could not be exported as a flat script.
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(
-            asyncio.run,
-            incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0),
-        ).result()
+    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0))
     return copies
 
 
@@ -5439,17 +5454,11 @@ def staircase_cells(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 @app.function(hide_code=True)
-def cause_words(found: Break) -> str:
-    """The named cause of a break as words."""
-    return found.cause.replace("_", " ")
-
-
-@app.function(hide_code=True)
 def turn_verdict(diagnosis: Diagnosis, turn: int) -> str:
     """A few words for one turn: opens, extends, or splits and why."""
     found = next((item for item in diagnosis.breaks if item.turn == turn), None)
     if found is not None:
-        return f"✕ splits: {cause_words(found)}"
+        return f"✕ splits: {cause_name(found.cause)}"
     return "extends" if turn else "opens datum 0"
 
 
@@ -5471,7 +5480,7 @@ def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     if built.error_message:
         counts = built.error_message.rstrip(".")
     if turns == len(trajectory.transitions):
-        splits = [f"turn {found.turn} ({cause_words(found)})" for found in diagnosis.breaks]
+        splits = [f"turn {found.turn} ({cause_name(found.cause)})" for found in diagnosis.breaks]
         finding = f"{count_of(turns, 'turn')} become {count_of(len(built.data), 'datum')}: " + (
             f"{', '.join(splits)} {'splits' if len(splits) == 1 else 'split'}"
             if splits
@@ -5481,7 +5490,10 @@ def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     span = diagnosis.spans[turns - 1]
     found = next((item for item in diagnosis.breaks if item.turn == span.turn), None)
     if found is not None:
-        return f"Turn {span.turn} splits at position {found.position}: {cause_words(found)}", counts
+        return (
+            f"Turn {span.turn} splits at position {found.position}: {cause_name(found.cause)}",
+            counts,
+        )
     fresh = span.observation - span.position
     if turns == 1:
         return f"Turn 0: {count_of(fresh, 'token')} seen, {span.action} said", counts
@@ -5511,7 +5523,9 @@ def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str,
         for datum in range(datums):
             labels.append((number, "datum", datum, first_turns[datum], f"datum {datum}", "mask"))
         for found, (_, position, _) in zip(diagnosis.breaks, break_marks(diagnosis), strict=True):
-            breaks.append((number, "turn", found.turn, found.turn, position, cause_words(found)))
+            breaks.append(
+                (number, "turn", found.turn, found.turn, position, cause_name(found.cause))
+            )
         for shown in range(1, turns + 1):
             finding, counts = staircase_step(diagnosis, shown)
             rest = f"{counts}. {lesson}" if shown == turns else f"{counts}."
@@ -5533,7 +5547,7 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
     rows = []
     for title, lesson, diagnosis in stories:
         splits = [
-            f"turn {found.turn} at position {found.position}: {cause_words(found)}"
+            f"turn {found.turn} at position {found.position}: {cause_name(found.cause)}"
             for found in diagnosis.breaks
         ]
         rows.append(
@@ -7062,6 +7076,12 @@ def calculate(**expressions: str) -> list[dict[str, str]]:
 
 
 @app.function(hide_code=True)
+def unfold(**lists: str) -> list[dict[str, Any]]:
+    """Vega-Lite transforms: a row for each entry of these lists, all of one length."""
+    return [*calculate(**lists), {"flatten": list(lists)}]
+
+
+@app.function(hide_code=True)
 def tips(words: Mapping[str, str]) -> dict[str, Any]:
     """Encoding of a tooltip: what is named how, each an expression of ours, never a reader's."""
     pairs = ", ".join(f"'{name}': {expression}" for name, expression in words.items())
@@ -7141,8 +7161,7 @@ def strip_chart(
     lanes = {
         "data": csv_source("cells", ["p"]),
         "transform": [
-            *calculate(lane="[0, 1, 2, 3, 4]"),
-            {"flatten": ["lane"]},
+            *unfold(lane="[0, 1, 2, 3, 4]"),
             {"filter": f"datum.lane ? datum.p > {first} : datum.p < {last}"},
             *calculate(
                 at="datum.p - (datum.lane ? 1 : 0)",
@@ -7261,8 +7280,7 @@ def strip_chart(
     sides = {
         "data": csv_source("turns", ["start", "end"]),
         "transform": [
-            *calculate(side="[0, 1]"),
-            {"flatten": ["side"]},
+            *unfold(side="[0, 1]"),
             *calculate(
                 left=f"max(datum.start - datum.side, {first}) - 0.47",
                 right=f"min(datum.end - 1 - datum.side, {last if ends else last - 1}) + 0.47",
@@ -7291,8 +7309,7 @@ def strip_chart(
         "data": csv_source("turns", ["start", "end"]),
         "transform": [
             {"filter": f"datum.start > {first}"},
-            *calculate(corner="[0, 1, 2, 3]"),
-            {"flatten": ["corner"]},
+            *unfold(corner="[0, 1, 2, 3]"),
             *calculate(
                 across="datum.start - (datum.corner < 2 ? 0.5 : 1.5)",
                 down="[2, 59, 83, 214][datum.corner]",
@@ -8219,14 +8236,13 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
             "data": csv_source("cells", ["s", "r"]),
             "transform": [
                 {"filter": "datum.s == scenario"},
-                *calculate(
+                *unfold(
                     token="split(datum.tokens, ' ')",
                     x="sequence(length(datum.token))",
                     kind="split(datum.kinds, '')",
                     turn="split(datum.since, ' ')",
                     mask="split(datum.masks, ' ')",
                 ),
-                {"flatten": ["token", "x", "kind", "turn", "mask"]},
                 *calculate(
                     token="toNumber(datum.token)",
                     turn="datum.row == 'turn' ? datum.r : toNumber(datum.turn)",
@@ -8827,7 +8843,6 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     texts: dict[str, int] = {}
     for name in ("before", "held", "came"):
         breaks[name] = [texts.setdefault(text, len(texts)) for text in breaks[name]]
-    breaks[["turn", "position"]] = breaks.pop("place").astype(str).str.extract(r"(\d+)\D+(\d+)")
     # named above the first row, and again below the last: the figure is taller than a screen
     heads = pd.DataFrame(
         [
@@ -8896,14 +8911,13 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
             {
                 "data": csv_source("cells", ["row"]),
                 "transform": [
-                    *calculate(
+                    *unfold(
                         column=f"sequence(1, {len(policies) + 1})",
                         shown="split(datum.counts, ' ')",
                         kind="split(datum.kinds, '')",
                         number="split(datum.numbers, ' ')",
                         ends="split(datum.ends, '|')",
                     ),
-                    {"flatten": ["column", "shown", "kind", "number", "ends"]},
                     *calculate(
                         number="toNumber(datum.number)",
                         verdict=f"{json.dumps(kinds)}[toNumber(datum.kind)]",
@@ -9010,25 +9024,23 @@ def break_numbers(table: pd.DataFrame) -> pd.Series:
 
 @app.function(hide_code=True)
 def matrix_breaks(table: pd.DataFrame, width: int = 40) -> pd.DataFrame:
-    """The first breaks that the cells of the matrix show, each once: break, place, cause, texts.
+    """The first breaks that the cells of the matrix show, each once.
 
     Args:
         table: Of `matrix_table`.
         width: Characters of each text at most.
+
+    Returns:
+        Columns break (its number), turn, position, cause, before, held, came.
     """
     found = table.assign(**{"break": break_numbers(table)}).dropna(subset="break")
     found = found.drop_duplicates("break").sort_values("break")
-    places = [
-        f"turn {turn:.0f}, position {position:.0f}"
-        for turn, position in zip(found["turn"], found["position"], strict=True)
-    ]
     texts = {
         name: [visible_text(text, width) for text in found[name]]
         for name in ("before", "held", "came")
     }
-    return pd.DataFrame(
-        {"break": found["break"], "place": places, "cause": found["cause"], **texts}
-    )
+    places = found[["break", "turn", "position"]].astype(int)
+    return places.assign(cause=found["cause"], **texts)
 
 
 @app.function(hide_code=True)
@@ -9073,9 +9085,8 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
         for number, name in enumerate(names)
     ]
     figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
-    breaks = matrix_breaks(table).rename(
-        columns={"break": "#", "place": "first break", "before": "both had"}
-    )[["both had", "came", "held", "#", "first break", "cause"]]
+    breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
+    breaks = breaks[["both had", "came", "held", "#", "turn", "position", "cause"]]
     facts = details_table(
         matrix_facts(table),
         f"The same {len(table)} cells as a table",
@@ -10123,39 +10134,6 @@ async def play_episode(
     )
 
 
-@app.class_definition(hide_code=True)
-class InlineExecutor(ThreadPoolExecutor):
-    """Does the work at once, in the caller's thread.
-
-    `EnvFromMessageEnv` renders in a thread so as not to hold up other rollouts of its loop.
-    Here one rollout is alone on its loop, and handing over costs more than the rendering.
-    """
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # handed to whoever waits for the result
-            future.set_exception(error)
-        return future
-
-
-@app.function(hide_code=True)
-def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end, also where an event loop is running already, as in marimo."""
-
-    async def alone() -> Any:
-        asyncio.get_running_loop().set_default_executor(InlineExecutor(1))
-        return await coroutine
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(alone())
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, alone()).result()
-
-
 @app.function(hide_code=True)
 def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> list[Episode | str]:
     """Play many scripted episodes on one event loop.
@@ -10195,19 +10173,6 @@ def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> 
 
     result: list[Episode | str] = wait_for(play_all())
     return result
-
-
-@app.function(hide_code=True)
-def run_episode(spec: EpisodeSpec, tokenizer: Any | None = None) -> Episode:
-    """Play one scripted episode.
-
-    Raises:
-        ValueError: The renderer cannot be built or cannot play; the message says why.
-    """
-    episode = run_episodes([spec], tokenizer)[0]
-    if isinstance(episode, str):
-        raise ValueError(episode)
-    return episode
 
 
 @app.function(hide_code=True)
@@ -10812,7 +10777,7 @@ def breaks_table(diagnosis: Diagnosis) -> pd.DataFrame:
             {
                 "turn": found.turn,
                 "position": found.position,
-                "cause": found.cause.replace("_", " "),
+                "cause": cause_name(found.cause),
                 "both had": visible_text(before, 60),
                 "the model had seen or said": visible_text(held, 60),
                 "the next prompt has": visible_text(came, 60) or "(it ends here)",
@@ -10960,7 +10925,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
         entry = broken.get(span.turn)
         verdict = "extends" if span.turn else "opens the first datum"
         if entry is not None:
-            verdict = f"splits at position {entry.position}: {entry.cause.replace('_', ' ')}"
+            verdict = f"splits at position {entry.position}: {cause_name(entry.cause)}"
         rows.append(
             {
                 "message": message,

@@ -75,3 +75,11 @@ def case_rollout(nb: ModuleType, case: Mapping[str, Any]) -> Any:
         turns.append(made)
     vocab = {int(token): text for token, text in case.get("vocab", {}).items()}
     return nb.Rollout(case["name"], make_trajectory(*turns), vocab)
+
+
+def episode_of(nb: ModuleType, spec: Any, tokenizer: Any = None) -> Any:
+    """One scripted episode of the notebook; `ValueError` with its sentence where it has none."""
+    episode = nb.run_episodes([spec], tokenizer)[0]
+    if isinstance(episode, str):
+        raise ValueError(episode)
+    return episode

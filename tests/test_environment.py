@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 import tinker
+from rollouts import episode_of
 from tinker_cookbook import renderers
 from tinker_cookbook.renderers import get_text_content
 from tinker_cookbook.rl.data_processing import trajectory_to_data
@@ -321,14 +322,14 @@ def test_without_a_sum_in_the_prompt_the_pupil_asks(nb: ModuleType, built: dict[
     ],
 )
 def test_datums_of_three_questions(nb: ModuleType, renderer: str, policy: str, datums: int) -> None:
-    episode = nb.run_episode(nb.EpisodeSpec(renderer, policy))
+    episode = episode_of(nb, nb.EpisodeSpec(renderer, policy))
     assert episode.rewards == [1.0, 1.0, 1.0]
     assert len(trajectory_to_data(episode.rollout.trajectory, 1.0)) == datums
 
 
 def test_the_spec_decides_the_episode(nb: ModuleType) -> None:
     def facts(spec: Any) -> list[Any]:
-        episode = nb.run_episode(spec)
+        episode = episode_of(nb, spec)
         return [
             (t.ob.to_ints(), t.ac.tokens, t.ac.logprobs, t.reward, t.metrics)
             for t in episode.rollout.trajectory.transitions
@@ -346,22 +347,22 @@ def test_many_episodes_are_the_single_ones(nb: ModuleType) -> None:
     assert isinstance(none, str)
     assert "Unknown renderer" in none
     for spec, episode in ((specs[0], first), (specs[2], last)):
-        alone = nb.run_episode(spec)
+        alone = episode_of(nb, spec)
         assert alone.rollout.trajectory == episode.rollout.trajectory
         assert alone.lines == episode.lines
     with pytest.raises(ValueError, match="no_such cannot be built"):
-        nb.run_episode(specs[1])
+        episode_of(nb, specs[1])
 
 
 def test_episodes_run_inside_a_running_event_loop(nb: ModuleType) -> None:
     async def cell() -> Any:
-        return nb.run_episode(nb.EpisodeSpec("llama3", "plain"))
+        return episode_of(nb, nb.EpisodeSpec("llama3", "plain"))
 
     assert asyncio.run(cell()).stop_reason == "completed"
 
 
 def test_every_sampled_token_has_a_text(nb: ModuleType, tokenizer: Any) -> None:
-    episode = nb.run_episode(nb.EpisodeSpec("qwen3", "reasoning"))
+    episode = episode_of(nb, nb.EpisodeSpec("qwen3", "reasoning"))
     for transition in episode.rollout.trajectory.transitions:
         tokens = [*transition.ob.to_ints(), *transition.ac.tokens]
         text = "".join(episode.rollout.vocab[token] for token in tokens)
@@ -369,7 +370,7 @@ def test_every_sampled_token_has_a_text(nb: ModuleType, tokenizer: Any) -> None:
 
 
 def test_the_transcript_tells_each_turn_once(nb: ModuleType) -> None:
-    episode = nb.run_episode(nb.EpisodeSpec("llama3", "plain", turns=2))
+    episode = episode_of(nb, nb.EpisodeSpec("llama3", "plain", turns=2))
     first, second = nb.TutorEnv(0, 2).sums
     assert [(line.turn, line.role, line.text) for line in episode.lines] == [
         (0, "tutor", f"What is {first[0]} + {first[1]}?"),
@@ -381,7 +382,7 @@ def test_the_transcript_tells_each_turn_once(nb: ModuleType) -> None:
 
 
 def test_the_transcript_escapes_what_was_sampled(nb: ModuleType) -> None:
-    episode = nb.run_episode(nb.EpisodeSpec("llama3", "plain", turns=1))
+    episode = episode_of(nb, nb.EpisodeSpec("llama3", "plain", turns=1))
     nasty = nb.Line(0, "pupil", "<img src=x onerror=alert(1)>\u202e</li>")
     shown = nb.transcript(
         nb.replace(episode, lines=(nasty,)), nb.diagnose(episode.rollout).spans
@@ -398,7 +399,7 @@ FORGIVING = ParseErrorPolicy(
 
 
 def play(nb: ModuleType, renderer: str, policy: str, **more: Any) -> Any:
-    return nb.run_episode(nb.EpisodeSpec(renderer, policy, **more))
+    return episode_of(nb, nb.EpisodeSpec(renderer, policy, **more))
 
 
 def lengths(episode: Any) -> list[tuple[int, int]]:
@@ -602,7 +603,7 @@ def test_shown_code_runs_on_its_own(nb: ModuleType, built: dict[str, Any]) -> No
     trajectory = asyncio.run(
         copied["play"](built["qwen3"], policy, copied["TutorEnv"](0, 3), max_generation_tokens=64)
     )
-    assert trajectory == nb.run_episode(nb.EpisodeSpec("qwen3", "reasoning")).rollout.trajectory
+    assert trajectory == episode_of(nb, nb.EpisodeSpec("qwen3", "reasoning")).rollout.trajectory
 
 
 def test_code_of_finds_classes_compiled_without_a_file(nb: ModuleType) -> None:

@@ -338,13 +338,13 @@ def test_chart_of_a_group_without_any_datum(nb: ModuleType, members: Any) -> Non
     assert nb.group_summary(result)["datums"].tolist() == [0]
 
 
-def test_finish_refuses_a_coroutine_that_waits(nb: ModuleType) -> None:
-    async def ready() -> int:
+def test_a_coroutine_is_run_to_its_end_inside_a_loop_too(nb: ModuleType) -> None:
+    async def waits() -> int:
+        await asyncio.sleep(0)
         return 7
 
-    async def waits() -> None:
-        await asyncio.sleep(0)
+    async def cell() -> Any:
+        return nb.wait_for(waits())
 
-    assert nb.finish(ready()) == 7
-    with pytest.raises(RuntimeError, match="await it"):
-        nb.finish(waits())
+    assert nb.wait_for(waits()) == 7
+    assert asyncio.run(cell()) == 7

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tinker
+from rollouts import episode_of
 from tinker_cookbook import renderers
 from tinker_cookbook.completers import TinkerTokenCompleter
 
@@ -158,7 +159,7 @@ def test_breaks_are_told_in_words(table: pd.DataFrame) -> None:
 
 def test_cells_say_what_diagnose_says_of_their_rollout(nb: ModuleType, table: pd.DataFrame) -> None:
     for row in table.iloc[::7].to_dict("records"):
-        episode = nb.run_episode(nb.EpisodeSpec(renderer=row["renderer"], policy=row["policy"]))
+        episode = episode_of(nb, nb.EpisodeSpec(renderer=row["renderer"], policy=row["policy"]))
         diagnosis = nb.diagnose(episode.rollout)
         assert row["datums"] == len(diagnosis.built.data)
         assert row["turns"] == len(episode.rollout.trajectory.transitions)
@@ -183,14 +184,14 @@ def test_cells_say_what_diagnose_says_of_their_rollout(nb: ModuleType, table: pd
 
 
 def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> None:
-    episode = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="reasoning"))
+    episode = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="reasoning"))
     parts = [part.text for part in nb.episode_view(episode)]
     page = "".join(parts)
     assert "What is" in page
     assert "removed" in page
     assert "&lt;think&gt;↵" in page
     assert page.count("<figure ") == 4  # two breaks, the runs, the strip around the first
-    plain = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
+    plain = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="plain"))
     page = "".join(part.text for part in nb.episode_view(plain))
     assert "nothing splits" in page
     assert page.count("<figure ") == 2
@@ -325,7 +326,7 @@ def test_the_table_holds_every_cell(nb: ModuleType, table: pd.DataFrame) -> None
         for number in told:
             numbers.add(number)
             found = breaks.loc[number]
-            assert found["place"] == f"turn {row['turn']:.0f}, position {row['position']:.0f}"
+            assert (found["turn"], found["position"]) == (row["turn"], row["position"])
             assert found["cause"] == row["cause"]
             for name in ("before", "held", "came"):
                 assert found[name] == nb.visible_text(row[name], 40)
@@ -485,7 +486,7 @@ def test_a_model_is_sampled_through_the_cookbooks_completer(
     assert stand_in.calls[0].stop == episode.renderer.get_stop_sequences()
     assert episode.spec.renderer == "qwen3"  # recommended for the model
     assert episode.rewards == [1.0, 1.0, 1.0]
-    same = nb.run_episode(nb.EpisodeSpec(renderer="qwen3", policy="plain"))
+    same = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="plain"))
     assert [t.ac.tokens for t in episode.rollout.trajectory.transitions] == [
         t.ac.tokens for t in same.rollout.trajectory.transitions
     ]
