@@ -11808,8 +11808,7 @@ class Totals:
 @app.function(hide_code=True)
 def counts_text(counts: Mapping[Any, int]) -> str:
     """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-    return ", ".join(f"{kind} {count:,}" for kind, count in ordered) or "none"
+    return ", ".join(f"{kind} {count:,}" for kind, count in by_count(counts)) or "none"
 
 
 @app.function(hide_code=True)
@@ -11894,6 +11893,10 @@ def summary_lines(totals: Totals) -> list[str]:
         f"  tokens processed:   {totals.processed:,}, "
         f"{share_text(totals.processed, totals.unmerged)}",
     ]
+    helps = [(name, remedy(name)) for name, _ in by_count(totals.causes)]
+    helps += [(name, remark_remedy(name)) for name, _ in by_count(totals.warnings)]
+    if helps:
+        lines += ["", "What helps", *(f"  {name}: {sentence}" for name, sentence in helps)]
     return lines
 
 
@@ -11992,6 +11995,12 @@ def issues_view(reading: Reading, most: int = 10) -> str:
 
 
 @app.function(hide_code=True)
+def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    """Kinds and counts, the most frequent first; among equals by name."""
+    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+
+
+@app.function(hide_code=True)
 def counts_table(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
     kinds = (
@@ -12003,7 +12012,7 @@ def counts_table(totals: Totals) -> pd.DataFrame:
         [
             {"": kind, "what": cause_name(name), "count": count, "what helps": helps(name)}
             for kind, counts, helps in kinds
-            for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            for name, count in by_count(counts)
         ]
     )
 

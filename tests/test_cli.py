@@ -321,7 +321,7 @@ def test_text_agrees_with_json(run: Any) -> None:
     for warning in warnings:
         assert warning["message"] in text.out
     good = [entry for entry in entries if entry["error"] is None]
-    summary = "\n".join(lines[-6:])
+    *_, summary, helps = text.out.rstrip().split("\n\n")
     processed = sum(entry["tokens_processed"] for entry in good)
     unmerged = sum(entry["tokens_unmerged"] for entry in good)
     assert f"{len(entries)} rollouts, {turns} turns" in summary
@@ -332,6 +332,10 @@ def test_text_agrees_with_json(run: Any) -> None:
     for cause in {found["cause"] for entry in entries for found in entry["breaks"]}:
         count = sum(found["cause"] == cause for entry in entries for found in entry["breaks"])
         assert f"{cause} {count}" in summary
+    named = [found["cause"] for entry in entries for found in entry["breaks"]]
+    named += [warning["code"] for warning in warnings]
+    heads = [line.split(":")[0].strip() for line in helps.splitlines()]
+    assert sorted(heads) == sorted({"What helps", *named})
     for count in (1, 2, 3, 4):
         number = sum(len(entry["datums"]) == count for entry in good)
         assert f"{count} in {number}" in summary
