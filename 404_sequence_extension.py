@@ -497,12 +497,7 @@ def _():
         return trajectory_to_data(trajectory, traj_advantage=1.0)
 
     build_example = build_three_turns()
-    _lanes = [
-        {"input": datum.model_input.to_ints()}
-        | {name: tensor.data for name, tensor in datum.loss_fn_inputs.items()}
-        for datum in build_example
-    ]
-    with_code(lanes_html(_lanes))
+    with_code(lanes_html(build_example))
     return
 
 
@@ -1060,8 +1055,11 @@ def _(group_result):
     )
 
     group_owners = [owner["traj_idx"] for owner in group_metadata_D]
-    _said = f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
-    with_code(mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(_said)}</pre>'))
+    with_code(
+        mo.plain_text(
+            f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
+        )
+    )
     return
 
 
@@ -1689,6 +1687,7 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
                 justify="start",
                 align="center",
                 gap=1,
+                wrap=True,
             ),
         ],
         gap=1.5,
@@ -3854,7 +3853,7 @@ def group_rollouts() -> dict[str, Rollout]:
             token_trajectory([(prompt, first), ([100, 320, 321], [420, 421])]),
         ),
         "D": (
-            "reasoning (230 231) stripped from history",
+            "reasoning stripped from history",
             token_trajectory(
                 [
                     (prompt, [230, 231, 201]),
@@ -3868,7 +3867,7 @@ def group_rollouts() -> dict[str, Rollout]:
             wait_for(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
         ),
         "F": (
-            "turn 0 did not parse and is masked",
+            "turn 0 did not parse, is masked",
             token_trajectory([(prompt, [240, 241]), ([*prompt, 240, 241, 340], second)], [0]),
         ),
         "G": ("one turn", token_trajectory([(prompt, first)])),
@@ -6381,16 +6380,15 @@ def editor_css() -> str:
 
 
 @app.function(hide_code=True)
-def lanes_html(datums: Sequence[Mapping[str, Sequence[Any]]]) -> mo.Html:
-    """Lanes of datums as plain tables, a column per input position.
-
-    Args:
-        datums: Per datum a mapping from the lane's name to one value per position.
-    """
+def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
+    """Datums as plain tables: a row per tensor that the loss gets, a column per input position."""
     parts: list[str] = []
-    for index, lanes in enumerate(datums):
-        count = max(map(len, lanes.values()), default=0)
-        head = "".join(f'<th scope="col">{position}</th>' for position in range(count))
+    for index, datum in enumerate(data):
+        tokens = datum.model_input.to_ints()
+        lanes = {"input": tokens} | {
+            name: tensor.data for name, tensor in datum.loss_fn_inputs.items()
+        }
+        head = "".join(f'<th scope="col">{position}</th>' for position in range(len(tokens)))
         rows = "".join(
             f'<tr><th scope="row">{html.escape(name)}</th>'
             + "".join(f"<td>{value:g}</td>" for value in values)
@@ -6761,7 +6759,8 @@ def style_sheet() -> str:
 #App[data-connection-state="NOT_STARTED"] .quiz-static{display:block}
 .quiz-grid{display:grid;gap:2rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}
 .quiz-card{min-width:0;padding-left:1rem;border-left:3px solid var(--seq-axis)}
-.quiz-card pre{white-space:pre-wrap}
+.quiz-turns{white-space:normal;padding:.8em 1em;border-radius:4px;background:var(--muted)}
+.quiz-turns span{display:block;white-space:pre-wrap;padding-left:14ch;text-indent:-14ch}
 .quiz-live{max-width:28rem}
 .quiz-static summary{cursor:pointer;font-weight:600}
 .seq-figure{margin:.75em 0;max-width:100%}
@@ -11206,7 +11205,7 @@ def pose(key: str, ask: str, right: Any, wrong: Sequence[Any], why: str) -> Ques
 
 @app.function(hide_code=True)
 def turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) -> str:
-    """A trajectory of token ids as a fenced block: what each turn saw and what it said."""
+    """A trajectory of token ids as a block: what each turn saw and what it said."""
     words = vocab or {}
 
     def line(tokens: Sequence[int]) -> str:
@@ -11223,7 +11222,8 @@ def turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) 
         masked = PARSE_ERROR_MASKED_METRIC_KEY in transition.metrics
         lines.append(f"turn {turn}  saw   {line(transition.ob.to_ints())}")
         lines.append(f"        said  {line(transition.ac.tokens)}{'   (masked)' if masked else ''}")
-    return "```text\n" + "\n".join(lines) + "\n```"
+    spans = "\n".join(f"<span>{html.escape(line)}</span>" for line in lines)
+    return f'<pre class="quiz-turns">{spans}</pre>'
 
 
 @app.function(hide_code=True)
@@ -12148,21 +12148,20 @@ def dump_code() -> str:
 @app.function(hide_code=True)
 def format_help() -> str:
     """The file format in short, for readers of the page (markdown)."""
-    sample = {
-        "name": "optional",
-        "group": "optional",
-        "vocab": {"3": "optional text"},
-        "transitions": [
-            {"ob": [1, 2, {"image": "id", "tokens": 4}], "ac": [3], "logprobs": [-0.1]},
-            {"append": [4], "ac": [5], "logprobs": [-0.2], "reward": 1.0},
-        ],
-    }
+    head = {"name": "optional", "group": "optional", "vocab": {"3": "optional text"}}
+    turns = [
+        {"ob": [1, 2, {"image": "id", "tokens": 4}], "ac": [3], "logprobs": [-0.1]},
+        {"append": [4], "ac": [5], "logprobs": [-0.2], "reward": 1.0},
+    ]
+    listed = ",\n  ".join(map(json.dumps, turns))
     keys = ", ".join(f"`{key}`" for key in FILE_KEYS)
     return f"""
 JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a line):
 
 ```json
-{json.dumps(sample, indent=1)}
+{json.dumps(head)[:-1]},
+ "transitions": [
+  {listed}]}}
 ```
 
 - `append` instead of `ob`: the previous observation, the previous action, then these tokens.
