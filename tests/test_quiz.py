@@ -1,5 +1,7 @@
 """Story section 10: each answer against an oracle that shares nothing with the notebook."""
 
+import html
+import re
 from types import ModuleType
 from typing import Any
 
@@ -58,10 +60,15 @@ def test_datums(nb: ModuleType, questions: dict[str, Any]) -> None:
     assert agents == 2
 
 
+def shown_lines(question: Any) -> list[str]:
+    """A question's text as a reader sees it, without markup."""
+    return html.unescape(re.sub(r"<[^>]+>", "", question.ask)).splitlines()
+
+
 def block_turns(question: Any) -> Turns:
     """The turns as the reader sees them, read back from the question."""
     turns: Turns = []
-    for line in question.ask.splitlines():
+    for line in shown_lines(question):
         words = line.replace("turn", " ").split()
         if "saw" in words:
             turns.append((numbers(words[words.index("saw") + 1 :]), []))
@@ -115,7 +122,7 @@ def test_cause(questions: dict[str, Any]) -> None:
     # same text, other tokens, read from what the reader sees
     texts = [
         "".join(word.strip('"') for word in line.split() if word.startswith('"'))
-        for line in question.ask.splitlines()
+        for line in shown_lines(question)
         if "saw" in line or "said" in line
     ]
     assert texts[2].startswith(texts[0] + texts[1])
