@@ -1056,9 +1056,7 @@ def _(group_result):
 
     group_owners = [owner["traj_idx"] for owner in group_metadata_D]
     with_code(
-        mo.plain_text(
-            f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}"
-        )
+        printed(f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}")
     )
     return
 
@@ -5870,6 +5868,24 @@ def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int
 
 
 @app.function(hide_code=True)
+def pair_blocks(blocks: Sequence[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
+    """`break_blocks`, with what is gone and what came in at the same place paired as "replaced"."""
+    paired: list[tuple[str, int, int, int]] = []
+    for kind, i, j, length in blocks:
+        if kind == "inserted" and paired and paired[-1][0] == "removed":
+            _, start, _, gone = paired.pop()
+            both = min(gone, length)
+            paired.append(("replaced", start, j, both))
+            if gone > both:
+                paired.append(("removed", start + both, j + both, gone - both))
+            elif length > both:
+                paired.append(("inserted", i, j + both, length - both))
+        else:
+            paired.append((kind, i, j, length))
+    return paired
+
+
+@app.function(hide_code=True)
 def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any]]:
     """The sequence held before a turn that splits, and that turn's observation."""
     transitions = diagnosis.rollout.trajectory.transitions
@@ -5885,27 +5901,29 @@ def break_table(
     """Held sequence and new observation aligned around a break, a row per column drawn.
 
     What both hold stands in one row; what is gone has no entry on the new side, what came in
-    none on the held side. Long stretches are cut to their ends.
+    none on the held side. Where something came in for what is gone ("replaced"), the two share
+    rows as far as they reach. Long stretches are cut to their ends.
 
     Args:
         diagnosis, found: The rollout and one of its breaks.
         context: Elements kept in view beside each change.
-        longest: A removed or inserted stretch longer than this is cut in the middle.
+        longest: A stretch of changes longer than this is cut in the middle.
         most: Rows at most; the last one then stands for all that is left out.
 
     Returns:
-        Columns kind (see `break_blocks`), count (elements the row stands for; above 1 where
-        some are left out), held_index, held_id, held_text, turn, part ("O" or "A", of the held
-        element), new_index, new_id, new_text, mark ("expected" and "got" at the break). All
-        but count are text, empty where there is nothing.
+        Columns kind (of `break_blocks`, or "replaced"), count (elements the row stands for;
+        above 1 where some are left out), held_index, held_id, held_text, turn, part ("O" or
+        "A", of the held element), new_index, new_id, new_text, mark ("expected", "got", or both
+        joined by "and", at the break). All but count are text, empty where there is nothing.
     """
     held, new = break_sides(diagnosis, found)
     vocab = diagnosis.rollout.vocab
-    blocks = break_blocks(diagnosis, found)
+    blocks = pair_blocks(break_blocks(diagnosis, found))
     rows: list[dict[str, Any]] = []
 
     def add(kind: str, i: int, j: int, count: int) -> None:
-        row: dict[str, Any] = {"kind": kind, "count": count, "mark": ""}
+        row: dict[str, Any] = {"kind": kind, "count": count}
+        marks = []
         sides = {"held": (held, i, kind not in ("inserted", "after"))}
         sides["new"] = (new, j, kind != "removed")
         for side, (elements, index, has) in sides.items():
@@ -5915,7 +5933,8 @@ def break_table(
             row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
             row[f"{side}_text"] = vocab.get(element, "") if isinstance(element, int) else ""
             if has and count == 1 and index == found.position:
-                row["mark"] = "expected" if side == "held" else row["mark"] or "got"
+                marks.append("expected" if side == "held" else "got")
+        row["mark"] = " and ".join(marks)
         row["turn"] = row["part"] = ""
         if row["held_index"]:
             origin = trace_origin(diagnosis.spans, found.turn, i)
@@ -5929,7 +5948,8 @@ def break_table(
             foot = context if number + 1 < len(blocks) else 0
         elif kind in ("after", "unaligned"):
             head, foot = (context if kind == "after" else longest), 0
-        if length <= max(head + foot, longest if kind in ("removed", "inserted") else 0) + 1:
+        changed = kind in ("removed", "inserted", "replaced")
+        if length <= max(head + foot, longest if changed else 0) + 1:
             head, foot = length, 0
         for k in range(head):
             add(kind, i + k, j + k, 1)
@@ -6407,6 +6427,12 @@ def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
 def with_code(view: Any) -> Any:
     """A teaching cell's output; the app hides code, so there the cell's code stands above it."""
     return mo.show_code(view, position="above") if mo.app_meta().mode == "run" else view
+
+
+@app.function(hide_code=True)
+def printed(text: str) -> mo.Html:
+    """Text as a terminal would print it, in a box that scrolls by itself."""
+    return mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(text)}</pre>')
 
 
 @app.function(hide_code=True)
@@ -7459,7 +7485,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
                     "index": "" if cut or not there else row[f"{side}_index"],
                     "told": row["kind"],
                     "framed": "yes"
-                    if there and row["mark"] == ("expected" if side == "held" else "got")
+                    if there and ("expected" if side == "held" else "got") in row["mark"]
                     else "",
                 }
             )
@@ -7527,6 +7553,11 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
                 {
                     "mark": themed_text(fontSize=10),
                     "encoding": {"y": quantity("under"), "text": nominal("index")},
+                },
+                {
+                    "transform": [{"filter": "datum.told == 'replaced' && datum.top < 40"}],
+                    "mark": themed_text(fontSize=12, text="≠"),
+                    "encoding": {"y": {"value": 78}},
                 },
             ],
         },
@@ -7633,8 +7664,9 @@ def held_stretches(rows: pd.DataFrame) -> pd.DataFrame:
 @app.function(hide_code=True)
 def break_words_short(table: pd.DataFrame) -> str:
     """The label at the break: position, expected and got."""
-    expected = table[table["mark"] == "expected"].to_dict("records")
-    got = table[table["mark"] == "got"].to_dict("records")
+    expected, got = (
+        table[table["mark"].str.contains(mark)].to_dict("records") for mark in ("expected", "got")
+    )
     came = f"got {got[0]['new_id']}" if got else "the observation ends"
     if not expected:
         return f"✕ break: {came}"
@@ -7651,6 +7683,7 @@ def break_description(table: pd.DataFrame) -> str:
         for kind, words in (
             ("removed", "of the held sequence missing in the new observation"),
             ("inserted", "of the new observation not in the held sequence"),
+            ("replaced", "of the held sequence with another in its place"),
             ("unaligned", "not aligned"),
         )
         if kind in sums
@@ -7668,6 +7701,7 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
         "same": "in both",
         "removed": "gone",
         "inserted": "came in",
+        "replaced": "another in its place",
         "after": "new, follows",
         "unaligned": "not aligned",
     }
