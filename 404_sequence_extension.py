@@ -7556,7 +7556,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
                 },
                 {
                     "transform": [{"filter": "datum.told == 'replaced' && datum.top < 40"}],
-                    "mark": themed_text(fontSize=12, text="≠"),
+                    "mark": themed_text(fontSize=10, text="≠"),
                     "encoding": {"y": {"value": 78}},
                 },
             ],
