@@ -244,7 +244,7 @@ with app.setup(hide_code=True):
     MAX_PAGE_TOKENS = 100_000_000
     MAX_PASTE_CHARS = 1_000_000
     # Positions in the window of single tokens, and datums that the figure above it draws.
-    WINDOW = 20
+    WINDOW = 15
     MAX_DRAWN_DATUMS = 300
     # Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
     MAX_REPORT_ROWS = 100
@@ -376,8 +376,8 @@ def _():
 
     **How to read it.** From the top. Each section holds one idea, in short on its first line,
     and one figure that makes its point without a click. Turns and tokens count from 0. Every
-    number is computed by the installed `tinker-cookbook` {version("tinker-cookbook")}; none is
-    copied.
+    number was computed when this page was made, from what the installed `tinker-cookbook`
+    {version("tinker-cookbook")} returned; none is copied.
 
     1. [The idea](#1-the-idea): one picture of merging and splitting.
     2. [Build a trajectory](#2-build-a-trajectory): change tokens, see what becomes of them.
@@ -508,6 +508,7 @@ def _():
 
     Change an early action, and every later turn that carries it over changes with it. Let a
     turn's observation *edit the history*, change one token of it (`3: 9`), and the turn splits.
+    Sections 3 to 5 follow what you build here.
 
     <div class="seq-note seq-static-only"><b>Static page.</b>From here on, fields, menus and
     buttons show an example: to answer, they need Python
@@ -635,7 +636,9 @@ def _(
         else [[] for _ in build_drafts]
     )
     _verdicts = (
-        [span_words(_span) for _span in diagnosis.spans] if diagnosis else [""] * len(build_drafts)
+        [span_words(_span, diagnosis.built.error_code is not None) for _span in diagnosis.spans]
+        if diagnosis
+        else [""] * len(build_drafts)
     )
     _turns = [
         turn_html(
@@ -876,27 +879,27 @@ def _(diagnosis):
         "No turn splits: every observation starts with all that was held. For a split to look "
         f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
     ).text
+    break_shown = _shown if diagnosis else None
     mo.Html("".join([*([] if _splits else [_told]), *_drawn[:1], *_others])) if diagnosis else None
-    return
+    return (break_shown,)
 
 
 @app.cell(hide_code=True)
-def _(diagnosis):
-    _policies = policy_table(diagnosis) if diagnosis else pd.DataFrame()
+def _(break_shown):
+    _policies = policy_table(break_shown) if break_shown else pd.DataFrame()
     mo.vstack(
         [
             mo.md(
                 """
-    ### What would other trainers do with it?
+    ### Three ways to treat a break
 
-    *Split* is the cookbook's way: the numbers are those of the real datums. *Overwrite and mask*
-    keeps one sequence and overwrites it at a break with the new observation: earlier actions are
-    trained only up to the break, later ones as before. *Drop* does not use a rollout that
-    breaks. Lost are action tokens without gradient; the last two rows are counted from the real
-    result.
+    *Split* is the cookbook's way: the numbers are those of the real datums. A trainer could also
+    *overwrite and mask*: keep one sequence and overwrite it at a break with the new observation,
+    so that earlier actions are trained only up to the break. Or *drop* the rollout. Lost are
+    action tokens without gradient; these two rows are counted from the real datums.
     """
             ),
-            table_box(_policies, "This rollout under three policies"),
+            table_box(_policies, f"“{break_shown.rollout.name}” under three policies"),
         ]
     ) if len(_policies) else None
     return
@@ -1084,15 +1087,16 @@ def _(group_members):
     every datum before `forward_backward`. What the loss multiplies by is `advantages`: they are
     0 on observation tokens, and that is why observations are not trained.
 
-    So `mask` 1 does not promise a gradient. Give {len(_constant.letters)} of these rollouts the
-    same reward of {_constant.rewards[0]:g}: `mask` is 1 on {_ones} targets, `advantages` differs
-    from 0 on {nonzero_targets(_constant.data, "advantages")} of them. `mask` serves the metrics
-    and the KL penalty: with a penalty, `incorporate_kl_penalty` changes the advantage of
+    So `mask` 1 does not promise a gradient. Give {", ".join(_constant.letters)} the same reward
+    of {_constant.rewards[0]:g} (“All the same” in the menu above): `mask` is 1 on {_ones}
+    targets, `advantages` differs from 0 on {nonzero_targets(_constant.data, "advantages")} of
+    them. `mask` serves the metrics and the KL penalty: with a penalty,
+    `incorporate_kl_penalty` changes the advantage of
     {nonzero_targets(_penalised, "advantages")} targets, exactly those.
     """)
     _line = lean(mo.md(f"```python\n{mask_lines()}\n```"))
     mo.Html(
-        f"{_prose.text}{table_html(loss_fields(_constant.data))}"
+        f"{_prose.text}{table_box(loss_fields(_constant.data), 'What the loss gets').text}"
         '<details class="seq-facts"><summary>The lines that remove it, in the installed package'
         f"</summary>{_line.text}</details>"
     )
@@ -1138,7 +1142,8 @@ def _():
         [
             mo.md(
                 "Every way an episode can go, played just now by a scripted pupil in place of a "
-                f"model. The first two rows differ in one argument of the renderer: with "
+                "model. The first two rows differ only in what the renderer does with reasoning: "
+                "with "
                 f"`{_two['renderer'][0]}` the pupil's reasoning is taken out of the history and "
                 f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
                 f"`{_two['renderer'][1]}` it stays, and they become {_two['datums'][1]}."
@@ -1487,7 +1492,7 @@ def _():
     **In short: give it what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    The text below starts as an example, one broken trajectory included.
+    Without a file the text counts; it starts as an example, one broken trajectory included.
     <span class="static-only">Uploading, changing it and moving the window need the live
     page.</span>
     """)
@@ -1602,6 +1607,12 @@ def _(own_diagnosis, own_rows, own_start):
 
 @app.cell(hide_code=True)
 def _():
+    lean(mo.md(f"### What can be read\n\n{format_help()}"))
+    return
+
+
+@app.cell(hide_code=True)
+def _():
     mo.vstack(
         [
             mo.md(
@@ -1620,18 +1631,12 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    lean(mo.md(format_help()))
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     mo.md(r"""
     ## 10. Check yourself
 
     **In short: answer first, then let the code answer.**
 
-    Every right answer comes from a call to the cookbook that was made when this page was.
+    Every right answer was computed from what the cookbook returned when this page was made.
     """)
     return
 
@@ -1731,7 +1736,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     # The workshop
 
     ## Room: rollouts <span class="seq-room"></span>
@@ -2222,7 +2227,7 @@ def drafts_to_rollout(
             try:
                 carried = apply_edits(carried, draft.edits)
             except FieldError as error:
-                problems.append(FieldIssue(turn, "edits", f"Turn {turn}, edits {error}"))
+                problems.append(FieldIssue(turn, "edits", f"Turn {turn}, history {error}"))
         issues.extend(problems)
         if problems or carried is None:
             history = None
@@ -3139,6 +3144,10 @@ def value_to_rollout(value: Any, name: str, repeated: bool = False) -> Rollout:
         )
     if repeated:
         refuse_repeated_keys(given)
+    if not set(TRAJECTORY_KEYS) & given.keys() and {"role", "messages"} & given.keys():
+        raise RecordError(
+            "these are messages, not tokens; section 8 of the page reads a conversation"
+        )
     try:
         return record_to_rollout(TrajectoryRecord.model_validate(given), name)
     except ValidationError as error:
@@ -3952,7 +3961,7 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     ## Room: alignment <span class="seq-room"></span>
 
     A trajectory and its datums to one table, a row per position: token, target, mask,
@@ -4678,7 +4687,7 @@ def conservation(counts: pd.DataFrame) -> tuple[str, str]:
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     ## Room: verdicts <span class="seq-room"></span>
 
     Breaks, causes, warnings, lineages, price.
@@ -5220,7 +5229,8 @@ def logprob_remarks(trajectory: Trajectory) -> list[Remark]:
             continue
         if len(logprobs) != len(tokens):
             sentence = (
-                f"Turn {turn} has {len(tokens)} action tokens but {len(logprobs)} logprobs: "
+                f"Turn {turn} has {count_of(len(tokens), 'action token')} but "
+                f"{count_of(len(logprobs), 'logprob')}: "
                 "from there on logprobs stand at the wrong tokens, or the rollout is refused."
             )
             remarks.append(Remark("logprob_count", turn, None, sentence))
@@ -5471,8 +5481,7 @@ def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     inputs = sum(datum.model_input.length for datum in built.data)
     trained = int(sum(sum(datum_tensor(datum, "mask")) for datum in built.data))
     counts = (
-        f"{count_of(len(built.data), 'datum')}, {count_of(inputs, 'input token')}, "
-        f"{trained} trained on"
+        f"{count_of(len(built.data), 'datum')}, {count_of(inputs, 'target')}, {trained} trained"
     )
     if built.error_message:
         counts = built.error_message.rstrip(".")
@@ -5582,15 +5591,16 @@ def cause_sentence(found: Break) -> str:
         "differently.",
         "retokenised": "The text reads the same, but it is cut into other tokens.",
         "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone and nothing was put in "
-        "their place: stripped reasoning, a window that slid, or trimmed white space.",
+        f"{'its' if found.removed == 1 else 'their'} place: stripped reasoning, a window that "
+        "slid, or trimmed white space.",
         "inserted": f"{came} {'was' if found.inserted == 1 else 'were'} put in and nothing was "
         "taken away: a default system prompt, a tool list or a clock line.",
         "new_context": f"Of {count_of(found.held, 'token')} held only "
-        f"{found.position + found.kept} come back, fewer than half: this is another context.",
+        f"{found.position + found.kept} came back, fewer than half: this is another context.",
         "reordered": f"The same tokens stand in another order ({gone} moved), as "
         "when tool arguments or header fields are written back.",
-        "replaced": f"{gone} gave way to {found.inserted} "
-        f"{'other' if found.inserted == 1 else 'others'}: a clock, or an edited message.",
+        "replaced": f"{gave_way(found, gone)}: a clock, an edited message, or an answer written "
+        "anew.",
     }
     sentence = sentences[found.cause]
     if found.bounded is None:
@@ -5612,16 +5622,18 @@ def remedy(cause: str) -> str:
         "the template writes.",
         "retokenised": "Put the sampled tokens themselves into the next observation; do not "
         "turn the answer into text and tokenize it again.",
-        "removed": "Keep reasoning in the history with a renderer that preserves it, or accept "
-        "one datum per turn. Slide a window rarely, and by much.",
+        "removed": "Reasoning: keep it with a renderer that preserves it, or accept one datum per "
+        "turn. A window: slide it rarely, and by much. White space or a shorter spelling: put the "
+        "sampled tokens back as they are.",
         "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
         "first observation already.",
         "new_context": "Give each agent a rollout of its own. After a compaction one split is "
         "the right price: compact rarely.",
-        "reordered": "Keep the sampled call as tokens; reading it and writing it back changes "
-        "its order.",
-        "replaced": "Freeze the clock (or counter, or random id) for the episode, or append the "
-        "new value as a later message.",
+        "reordered": "Put the sampled tokens back as they are; reading a call or a header and "
+        "writing it again changes the order.",
+        "replaced": "A clock, counter or random id: freeze it for the episode, or append the new "
+        "value as a later message. An answer written anew: put the sampled tokens back. A message "
+        "edited on purpose: edit rarely.",
     }[cause]
 
 
@@ -5642,6 +5654,17 @@ def remark_remedy(code: str) -> str:
 
 
 @app.function(hide_code=True)
+def gave_way(found: Break, gone: str) -> str:
+    """What became of `gone`, the tokens that a `replaced` break took out.
+
+    Nothing is inserted where the edit ends with them: what follows in the observation is free.
+    """
+    if not found.inserted:
+        return f"the last {gone} {'is' if found.removed == 1 else 'are'} not there"
+    return f"{gone} gave way to {found.inserted} {'other' if found.inserted == 1 else 'others'}"
+
+
+@app.function(hide_code=True)
 def break_headline(found: Break) -> str:
     """The finding of a break in a few words, for titles."""
     turn, part = found.origin.turn, found.origin.part
@@ -5655,8 +5678,7 @@ def break_headline(found: Break) -> str:
         "inserted": f"{came} came in",
         "new_context": "another context",
         "reordered": "the same tokens in another order",
-        "replaced": f"{gone} gave way to {found.inserted} "
-        + ("other" if found.inserted == 1 else "others")
+        "replaced": gave_way(found, gone)
         if found.bounded is None
         else "cause not proven within the bound",
     }
@@ -5712,6 +5734,7 @@ def break_sentences(found: Break, vocab: Mapping[int, str]) -> tuple[str, ...]:
 def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
     """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses."""
     broken = {found.turn: found for found in diagnosis.breaks}
+    opens = "open" if diagnosis.built.error_code is None else "would open"
     listed: list[Verdict] = []
     for span in diagnosis.spans:
         found = broken.get(span.turn)
@@ -5734,10 +5757,11 @@ def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
         added = span.observation - span.held
         sentence = (
             f"The observation starts with all {count_of(span.held, 'token')} held and adds "
-            f"{added}; {count_of(span.action, 'action token')} follow."
+            f"{added}; {count_of(span.action, 'action token')} "
+            f"{'follows' if span.action == 1 else 'follow'}."
             if span.held
             else f"Nothing was held before; {count_of(span.observation, 'observation token')} and "
-            f"{count_of(span.action, 'action token')} open datum {span.datum}."
+            f"{count_of(span.action, 'action token')} {opens} datum {span.datum}."
         )
         headline = f"Turn {span.turn} {label}"
         listed.append(
@@ -5896,7 +5920,7 @@ def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any
 
 @app.function(hide_code=True)
 def break_table(
-    diagnosis: Diagnosis, found: Break, context: int = 3, longest: int = 8, most: int = 60
+    diagnosis: Diagnosis, found: Break, context: int = 2, longest: int = 8, most: int = 60
 ) -> pd.DataFrame:
     """Held sequence and new observation aligned around a break, a row per column drawn.
 
@@ -5992,8 +6016,7 @@ def break_title(diagnosis: Diagnosis, found: Break) -> str:
     gone = f"{count_of(found.removed, 'token')} of {whose}"
     if found.cause == "removed":
         return f"Turn {found.turn} splits: {gone} {'is' if found.removed == 1 else 'are'} gone"
-    others = "other" if found.inserted == 1 else "others"
-    return f"Turn {found.turn} splits: {gone} gave way to {found.inserted} {others}"
+    return f"Turn {found.turn} splits: {gave_way(found, gone)}"
 
 
 @app.function(hide_code=True)
@@ -6232,8 +6255,13 @@ def growth_finding(laws: pd.DataFrame) -> str:
 @app.function(hide_code=True)
 def growth_note(spans: Sequence[TurnSpan]) -> str:
     """How the points of the growth figure were made."""
-    _, factor = growth_patterns(spans)
+    patterns, factor = growth_patterns(spans)
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
+    if any(step.restarts for step in patterns.get("this rollout", [])):
+        small += (
+            " This rollout drops history at its breaks and grows from there: what is not in the "
+            "prompt costs nothing, but the model does not see it either."
+        )
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
         "sizes, over and over: without a break, with a break in every turn, and with its own "
@@ -6244,7 +6272,7 @@ def growth_note(spans: Sequence[TurnSpan]) -> str:
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     ## Room: figures <span class="seq-room"></span>
 
     Tables to Altair. No figure function sees a `Trajectory`.
@@ -6260,7 +6288,7 @@ def chips_html(chips: Sequence[Chip], label: str) -> str:
         chips: From `turn_chips`.
         label: Accessible name of the list.
     """
-    letters = {"held": "O", "break": "O", "observation": "O", "action": "A", "masked": "A"}
+    letters = {"held": "=", "break": "O", "observation": "O", "action": "A", "masked": "A"}
     words = {
         "held": "carried over", "observation": "new observation", "action": "action",
         "masked": "action, masked", "break": "differs here", "end": "ends here", "gap": "left out",
@@ -6379,7 +6407,7 @@ def editor_css() -> str:
 .edit-chip-action{background:var(--seq-action);color:var(--seq-action-ink)}
 .edit-chip-masked{background:var(--seq-masked);color:var(--seq-masked-ink)}
 .edit-chip-break,.edit-chip-end{background:var(--seq-break);color:var(--seq-break-ink)}
-.edit-chip-held{border-color:var(--seq-observation)}
+.edit-chip-held{background:var(--seq-zero);color:var(--seq-zero-ink)}
 .edit-chip-gap{justify-content:center}
 .edit-bar{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:0 0 12px}
 .edit-lesson{margin:0 0 14px}
@@ -6436,6 +6464,15 @@ def printed(text: str) -> mo.Html:
 
 
 @app.function(hide_code=True)
+def room(text: str) -> mo.Html | None:
+    """The door plate of a room of the workshop (markdown); nothing in the app, which has no code.
+
+    There it would only be a dead entry of the outline.
+    """
+    return None if mo.app_meta().mode == "run" else mo.md(text)
+
+
+@app.function(hide_code=True)
 def code_view(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
@@ -6489,13 +6526,14 @@ def lean(view: Any) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def span_words(span: TurnSpan) -> str:
-    """A few words on what became of a turn."""
+def span_words(span: TurnSpan, refused: bool = False) -> str:
+    """A few words on what became of a turn; of a refused rollout, on what would have."""
+    opens, stays = ("would open", "would stay") if refused else ("opens", "stays")
     if span.turn == 0:
-        return "opens datum 0"
+        return f"{opens} datum 0"
     if span.splits:
-        return f"splits at position {span.position}, opens datum {span.datum}"
-    return f"extends, stays in datum {span.datum}"
+        return f"splits at position {span.position}, {opens} datum {span.datum}"
+    return f"extends, {stays} in datum {span.datum}"
 
 
 @app.function(hide_code=True)
@@ -6659,7 +6697,7 @@ def strip_finding(table: pd.DataFrame) -> str:
     if first or not pd.isna(table["mask"].iloc[-1]):
         name, these = f"{name}, only positions {first} to {last - 1}", "these "
     if not trained:
-        return f"{name}: none of {count_of(targets, 'target')} is trained on"
+        return f"{name}: none of {count_of(targets, 'target')} trained"
     if not signed:
         return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
     return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"
@@ -6798,6 +6836,8 @@ def style_sheet() -> str:
 .seq-lanes>span{position:absolute;right:.4rem;transform:translateY(-50%);white-space:nowrap}
 .seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
   overscroll-behavior-x:contain}
+.seq-scroll::-webkit-scrollbar{height:8px}
+.seq-scroll::-webkit-scrollbar-thumb{background:var(--seq-axis);border-radius:4px}
 .seq-scroll:focus-visible,.seq-facts>summary:focus-visible,.vega-bind select:focus-visible,
 .vega-bind input:focus-visible{outline:2px solid var(--ring,currentColor);outline-offset:2px}
 .seq-facts{margin:.25em 0 .75em}
@@ -6880,7 +6920,7 @@ def token_chip(
 @app.function(hide_code=True)
 def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     """One plain sentence beside a field or figure; escaped, and marked by word and colour."""
-    lead = {"note": "", "look": "<b>Look:</b>", "error": "<b>✕</b>"}[kind]
+    lead = {"note": "", "look": "<b>Look:</b> ", "error": "<b>✕</b> "}[kind]
     role = ' role="alert"' if kind == "error" else ""
     extra = "" if kind == "note" else f" seq-{kind}"
     return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{html.escape(text)}</p>')
@@ -7827,8 +7867,8 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         "axis": {
             **axis,
             "title": "turns",
-            "values": sorted(set(curves["turns"].tolist())),
-            "labelOverlap": "greedy",
+            "values": [count for count in sorted(set(curves["turns"])) if count != 4],
+            "labelOverlap": False,
             "labelFlush": False,
         },
     }
@@ -8395,6 +8435,16 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 },
             ],
         },
+        {  # not seen: as wide as the widest verdict, so that no scenario moves the left edge
+            "data": {"values": [{}]},
+            "mark": themed_text(
+                align="right",
+                fontSize=11,
+                opacity=0,
+                text=max(tables["labels"]["verdict"], key=len),
+            ),
+            "encoding": {"x": {"value": -8}, "y": {"value": 0}},
+        },
         {
             "data": csv_source("breaks", numbers),
             "transform": [
@@ -8507,7 +8557,7 @@ def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
                     "input": "select",
                     "options": list(range(len(titles))),
                     "labels": titles,
-                    "name": "Scenario",
+                    "name": "Show",
                 },
             },
             {
@@ -9131,7 +9181,7 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     ## Room: environment <span class="seq-room"></span>
 
     Vocabulary, policies, `TutorEnv`, episodes, matrix.
@@ -9707,7 +9757,7 @@ def policy_names() -> dict[str, str]:
         "wrong": "gets every second sum wrong",
         "no_end": "second answer comes without its end token, as from an engine that cuts it off",
         "cut": "rambles on at the second question until the token limit cuts it",
-        "broken_call": "second answer is a tool call, written as <tool_call>, that is not JSON",
+        "broken_call": "second answer is a tool call, between its tags, that is not JSON",
     }
 
 
@@ -10413,7 +10463,8 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
             "observation tokens": [t.ob.length for t in episode.rollout.trajectory.transitions],
             "action tokens": [len(t.ac.tokens) for t in episode.rollout.trajectory.transitions],
             "sampling stopped by": [
-                t.ac.stop_reason for t in episode.rollout.trajectory.transitions
+                t.ac.stop_reason if t.ob.length else "not asked"
+                for t in episode.rollout.trajectory.transitions
             ],
             "reward": [number_text(reward) for reward in episode.rewards],
             "metrics": [pairs(metrics) for metrics in episode.metrics],
@@ -10781,10 +10832,14 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
         "- **Not claimed, and yet reasoning merges:** " + code_list(those("better", "reasoning")),
     ]
     text = "\n".join([lines[0], "", *lines[1:]])
+    policies = "\n".join(f"- `{name}`: {words}" for name, words in policy_names().items())
     return mo.md(
         f"{text}\n\nThe claim is about what a renderer writes. It cannot vouch for tokens that "
         "no renderer would write, such as an answer spelled letter by letter (`respelled`): "
-        "the next prompt holds the same text in other tokens."
+        "the next prompt holds the same text in other tokens. The templates here are each "
+        "family's own; the vocabulary is one for all, so what hangs on where a tokenizer cuts "
+        "(`respelled`, `no_space`, `whitespace`) can differ for your model."
+        f"\n\n/// details | What each policy does\n\n{policies}\n///"
     )
 
 
@@ -10801,19 +10856,23 @@ def unbuilt_view(table: pd.DataFrame) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def breaks_table(diagnosis: Diagnosis) -> pd.DataFrame:
-    """Every break in words: where, why, and the text on both sides of it."""
+def breaks_table(diagnosis: Diagnosis, width: int = 8) -> pd.DataFrame:
+    """Every break in words: where, why, and the text of `width` tokens on both sides of it."""
     rows = []
     for found in diagnosis.breaks:
-        before, held, came = break_words(diagnosis, found)
+        before, held, came = break_words(diagnosis, found, width)
+        left = [
+            "…" if len(side) > found.position + width else ""
+            for side in break_sides(diagnosis, found)
+        ]
         rows.append(
             {
                 "turn": found.turn,
                 "position": found.position,
                 "cause": cause_name(found.cause),
-                "both had": visible_text(before, 60),
-                "the model had seen or said": visible_text(held, 60),
-                "the next prompt has": visible_text(came, 60) or "(it ends here)",
+                "both had": ("…" if found.position > width else "") + visible_text(before, 60),
+                "the model had seen or said": visible_text(held, 60) + left[0],
+                "the next prompt has": visible_text(came, 60) + left[1] or "(it ends here)",
             }
         )
     return pd.DataFrame(rows)
@@ -10858,7 +10917,7 @@ def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def rollout_figures(diagnosis: Diagnosis, size: int = 16, most: int = 2) -> list[mo.Html]:
+def rollout_figures(diagnosis: Diagnosis, size: int = 15, most: int = 2) -> list[mo.Html]:
     """A rollout as runs, and strips of the tokens around its first breaks.
 
     Args:
@@ -11105,7 +11164,7 @@ def sample_pupil(
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    room(r"""
     ## Room: report <span class="seq-room"></span>
 
     Verdicts to text and JSON; the command line.
@@ -11119,8 +11178,8 @@ def group_text(result: GroupResult) -> str:
     summary = group_summary(result)
     members, datums = len(result.letters), len(result.data)
     sentences = [
-        f"{count_of(members, 'rollout')} {'has' if members == 1 else 'have'} a mean reward of "
-        f"{result.mean:.3g} and give {count_of(datums, 'datum')}."
+        f"{count_of(members, 'rollout')} with a mean reward of {result.mean:.3g} "
+        f"{'gives' if members == 1 else 'give'} {count_of(datums, 'datum')}."
     ]
     split = summary[summary["datums"] > 1].sort_values("datums", ascending=False)
     for most in split.to_dict("records")[:1]:
@@ -11693,7 +11752,7 @@ def misconception_table(told: Sequence[Misconception]) -> str:
 
 @app.function(hide_code=True)
 def summary_text() -> str:
-    """The tutorial in six sentences, markdown; every number from a call made here."""
+    """The tutorial in a few points, markdown; every number from a call made here."""
     known = scenarios()
     chat = diagnose(scenario_rollout(known["chat"]))
     reset = diagnose(scenario_rollout(known["reset"]))
@@ -11711,21 +11770,23 @@ def summary_text() -> str:
     once = diagnose(Rollout("kept", token_trajectory(kept)))
     again = diagnose(Rollout("clock", token_trajectory(clocked)))
     factor = (again.tokens_processed or 0) / (once.tokens_processed or 1)
-    return (
-        f"A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a "
-        f"turn whose observation starts with all of it is appended, any other starts a new "
-        f"datum. The three turns of the chat are {count_of(len(chat.built.data), 'datum')}; the "
-        f"context reset gives {len(reset.built.data)}. A datum of n tokens has n - 1 targets, "
-        f"and mask, advantage and logprob belong to the target: of the chat's {targets} targets "
-        f"{trained} are trained. What the loss sees is one number per rollout, its summed reward "
-        f"minus the group's mean, on every action token that is not masked. A split trains no "
-        f"token twice but reads the prefix again: {turns} turns, each with one new "
-        f"token and an answer of {len(answer)}, put "
+    points = [
+        "A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a turn "
+        "whose observation starts with all of it is appended, any other starts a new datum. The "
+        f"three turns of the chat are {count_of(len(chat.built.data), 'datum')}; the context reset "
+        f"gives {len(reset.built.data)}.",
+        "A datum of n tokens has n - 1 targets, and mask, advantage and logprob belong to the "
+        f"target: of the chat's {targets} targets {trained} are trained.",
+        "What the loss sees is one number per rollout, its summed reward minus the group's mean, "
+        "on every action token that is not masked.",
+        f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
+        f"of {len(prompt)} tokens, each with an answer of {len(answer)} and one new token, put "
         f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "
-        f"front {again.tokens_processed:,}, {factor:.0f} times as many. Whether turns extend is "
-        f"decided by renderer, policy and environment together, so look at the first token that "
-        f"differs, and trust no claim."
-    )
+        f"front {again.tokens_processed:,}, {factor:.0f} times as many.",
+        "Whether turns extend is decided by renderer, policy and environment together, so look at "
+        "the first token that differs, and trust no claim.",
+    ]
+    return "\n".join(f"- {point}" for point in points)
 
 
 @app.function(hide_code=True)
@@ -11876,7 +11937,7 @@ def report_lines(diagnosis: Diagnosis) -> list[str]:
             lines.append(f"  turn {span.turn}: splits, {break_text(found, rollout.vocab)}")
         else:
             looks = ", but look" if remarks.get(span.turn) else ""
-            opens = f"opens datum {span.datum}" if span.turn == 0 else "extends"
+            opens = span_words(span, built.error_code is not None) if span.turn == 0 else "extends"
             lines.append(f"  turn {span.turn}: {opens}{looks}")
         lines += [
             f"    warning: {remark.code}: {remark.message}" for remark in remarks.get(span.turn, [])
@@ -12128,10 +12189,11 @@ def window_places(diagnosis: Diagnosis, most: int = 200) -> dict[str, tuple[int,
 
 @app.function(hide_code=True)
 def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
-    """Alignment of one datum; empty where there is none."""
+    """Alignment of one datum; empty where there is none, as when the rollout was refused."""
     built = diagnosis.built
-    only = [datum] if datum < len(built.data) else []
-    return alignment_table(built, diagnosis.runs, diagnosis.rollout.vocab, only)
+    if datum >= len(built.data):
+        return pd.DataFrame()
+    return alignment_table(built, diagnosis.runs, diagnosis.rollout.vocab, [datum])
 
 
 @app.function(hide_code=True)

@@ -309,7 +309,7 @@ def test_staircase_steps_are_the_real_datums_of_that_many_turns(
                 if row["s"] == number and row["shown"] == shown
             ]
             assert f"{len(data)} datum" in said
-            assert f"{inputs} input tokens" in said
+            assert f"{inputs} target" in said
             assert f"{trained:g} trained on" in said
             seen += 1
     assert seen > 30
@@ -712,7 +712,7 @@ def test_staircase_control_works_without_python(static_page: Reader) -> None:
     )
     assert short < tall  # the figure takes the height that its scenario needs
     name = menu.evaluate("element => element.labels[0].textContent")
-    assert name.startswith("Scenario")
+    assert name.startswith("Show")
 
 
 def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from bench_files import long_rollout
+from browser import ROOT
 from conftest import load_notebook
 
 nb = load_notebook()
@@ -88,3 +89,54 @@ def test_copied_code_runs_alone() -> None:
     for rollout in nb.read_rollouts(nb.example_rollouts()).rollouts:
         copied = scope["trajectory_to_native"](rollout.trajectory)
         assert copied == nb.trajectory_to_native(rollout.trajectory)
+
+
+CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("index", range(len(CASES.splitlines())))
+def test_every_rollout_can_be_chosen(index: int) -> None:
+    """What the app shows of the chosen rollout: also of one that the cookbook refuses."""
+    diagnosis = nb.diagnose(nb.read_rollouts(CASES).rollouts[index])
+    assert nb.diagnosis_views(diagnosis)
+    datums = len(diagnosis.built.data)
+    for datum, start in nb.window_places(diagnosis).values():
+        rows = nb.datum_rows(diagnosis, datum)
+        assert rows.empty is (datums == 0)
+        if datums:
+            assert nb.window_views(diagnosis, rows, start)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [{"ob": [1], "ac": [], "logprobs": []}],
+        [{"ob": [], "ac": [1], "logprobs": [-0.1]}],
+        [{"ob": [1], "ac": [2], "logprobs": None}],
+        [{"ob": [1], "ac": [2, 3], "logprobs": [-0.1]}, {"ob": [4], "ac": [5], "logprobs": [-0.1]}],
+    ],
+)
+def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
+    (rollout,) = nb.read_rollouts(json.dumps({"transitions": turns})).rollouts
+    diagnosis = nb.diagnose(rollout)
+    assert diagnosis.built.error_code is not None
+    assert nb.datum_rows(diagnosis, 0).empty
+    said = [sentence for verdict in nb.verdicts(diagnosis) for sentence in verdict.sentences]
+    said += [nb.span_words(span, refused=True) for span in diagnosis.spans]
+    said += nb.report_lines(diagnosis)
+    assert any("would open datum 0" in sentence for sentence in said)
+    assert not any("opens datum" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"role": "user", "content": "Hello"},
+        [{"role": "user", "content": "Hello"}],
+        {"messages": [{"role": "user", "content": "Hello"}]},
+    ],
+)
+def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
+    reading = nb.read_rollouts(json.dumps(value))
+    assert not reading.rollouts
+    assert "these are messages, not tokens; section 8" in reading.issues[0].message
