@@ -77,7 +77,7 @@ REFUSED = {
     "": "Paste a conversation",
     "[{": "not JSON",
     '[{"role": "user", "content": "hi"},]': "line 1, column",
-    "[" * 9000: "nested",
+    "[" * 20_000: "nested",
     "[" + "9" * 5000 + "]": "long a number",
     '"hello"': "list of messages",
     "[3]": "Message 0 is not an object",

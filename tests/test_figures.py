@@ -310,7 +310,7 @@ def test_staircase_steps_are_the_real_datums_of_that_many_turns(
             ]
             assert f"{len(data)} datum" in said
             assert f"{inputs} target" in said
-            assert f"{trained:g} trained on" in said
+            assert f"{trained:g} trained" in said
             seen += 1
     assert seen > 30
 
