@@ -11,7 +11,9 @@ import html
 import io
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -47,6 +49,8 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# What marimo asks on a terminal when it may make an environment.
+QUESTION = "[Y/n]"
 # Generous: the first import of the cookbook on a busy machine takes many seconds.
 PATIENCE_S = 120.0
 
@@ -54,11 +58,13 @@ PATIENCE_S = 120.0
 # not for a clock; and keeps what failed, because run mode hides failed cells from the reader.
 LISTEN = """
 window.__answers = 0;
+window.__busy = new Set();
 window.__failures = [];
 const listen = (message) => {
   if (message.op === "completed-run") window.__answers += 1;
   if (message.op !== "cell-op") return;
-  const {cell_id, output, console: printed} = message.data;
+  const {cell_id, output, console: printed, status} = message.data;
+  if (status) window.__busy[/queued|running/.test(status) ? "add" : "delete"](cell_id);
   if (output?.channel === "marimo-error") {
     const errors = [output.data].flat().filter((error) => error.type !== "ancestor-stopped");
     if (errors.length) window.__failures.push(`${cell_id}: ${JSON.stringify(errors)}`);
@@ -153,6 +159,62 @@ def run_marimo(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Co
         timeout=2 * PATIENCE_S,
         check=False,
     )
+
+
+def readme_commands() -> list[str]:
+    """The README's commands that start with uv, as written, in order."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^uv.*$", "\n".join(re.findall(r"```bash\n(.*?)```", readme, re.S)), re.M)
+
+
+def on_terminal(command: str, folder: Path, until: str = "\0") -> tuple[str, int | None]:
+    """Run a command under a pseudo-terminal, to its end or until a text is seen.
+
+    The environment of the tests is used as it is: uv neither locks nor installs. Without uv,
+    marimo is started alone.
+
+    Returns:
+        What the terminal showed, and the exit code (None if it was still running).
+    """
+    words = command.split()
+    if shutil.which("uv") is None and words[:3] == ["uv", "run", "marimo"]:
+        words = [sys.executable, "-m", *words[2:]]
+    primary, secondary = pty.openpty()
+    process = subprocess.Popen(
+        words,
+        cwd=folder,
+        env={
+            **clean_environment(),
+            "UV_PROJECT_ENVIRONMENT": sys.prefix,
+            "UV_NO_SYNC": "1",
+            "UV_FROZEN": "1",
+        },
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        start_new_session=True,
+    )
+    os.close(secondary)
+    seen = b""
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            if until.encode() in seen or QUESTION.encode() in seen:
+                return seen.decode(errors="replace"), None
+            if select.select([primary], [], [], 0.5)[0]:
+                try:
+                    data = os.read(primary, 65536)
+                except OSError:  # Linux: the other end was closed
+                    data = b""
+                if not data:
+                    break
+                seen += data
+        return seen.decode(errors="replace"), process.wait(timeout=10)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        os.close(primary)
 
 
 def copy_project(target: Path) -> Path:
@@ -279,9 +341,9 @@ class Reader:
         page.add_init_script(LISTEN)
         return reader
 
-    def open(self, server: Server) -> None:
+    def open(self, server: Server, query: str = "") -> None:
         """Open the app and wait until every cell has run and every figure is drawn."""
-        self.page.goto(server.url)
+        self.page.goto(server.url + query)
         self.page.wait_for_function("window.__answers > 0")
         self.settle()
 
@@ -307,6 +369,37 @@ class Reader:
         with self.page.expect_response("**/set_ui_element_value"):
             yield
 
+    def remake(self, button: str) -> None:
+        """Press a button that makes the editor's fields anew, and wait until they rest.
+
+        Such fields send their text once more when their debounce (0.4 s) is over. A change
+        before that, faster than a hand can be, would get the texts from before it. Timed by the
+        page's own clock: on a busy machine its timers are late, but in order.
+        """
+        self.press(button)
+        self.page.evaluate(
+            "() => new Promise(done => setTimeout(() => setTimeout(done, 200), 400))"
+        )
+
+    def rest(self) -> None:
+        """Wait until nothing done before is still to be answered; at once if nothing was."""
+        self.page.evaluate(
+            """() => new Promise((done) => {
+              const look = () => {
+                if (window.__rested === window.__answers && !window.__busy.size) return done();
+                window.__rested = window.__answers;
+                setTimeout(look, 600); // longer than the debounce of any field
+              };
+              look();
+            })"""
+        )
+        self.settle()
+
+    def load(self, scenario: str) -> None:
+        """Load a scenario into the editor, whatever was there before."""
+        self.choose("Scenario", scenario)
+        self.remake("Load")
+
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""
         self.page.wait_for_function(IS_SETTLED)
@@ -326,9 +419,11 @@ class Reader:
             field.blur()
 
     def choose(self, label: str, option: str, nth: int = 0) -> None:
-        """Choose from a dropdown by the option's label, and wait for the answer."""
-        with self.answer():
-            self.widget(label, nth).select_option(label=option)
+        """Choose from a dropdown by the option's label, unless it is chosen, and wait."""
+        menu = self.widget(label, nth)
+        if menu.input_value() != option:
+            with self.answer(), self.sent():
+                menu.select_option(label=option)
 
     def press(self, name: str, nth: int = 0) -> None:
         """Press a button that makes the kernel run, and wait for the answer."""
@@ -457,7 +552,7 @@ class Export:
     session: dict[str, Any]
     notebook: dict[str, Any]
     output: str
-    code: int
+    code: int | None
 
     def faults(self) -> list[str]:
         """Everything in the exported session that a reader should not meet."""
@@ -471,16 +566,21 @@ class Export:
 def export_html(notebook: Path, target: Path, *options: str) -> Export:
     """`marimo export html`, with the session inside the page read back."""
     done = run_marimo("export", "html", notebook, "-o", target, "-f", *options, cwd=notebook.parent)
-    if not target.is_file():
-        raise RuntimeError(f"Nothing was exported:\n{done.stdout}\n{done.stderr}")
-    text = target.read_text(encoding="utf-8")
+    return read_export(target, done.stdout + done.stderr, done.returncode)
+
+
+def read_export(page: Path, output: str, code: int | None) -> Export:
+    """An exported page with its session read back, and what the command gave."""
+    if not page.is_file():
+        raise RuntimeError(f"Nothing was exported:\n{output}")
+    text = page.read_text(encoding="utf-8")
     return Export(
-        path=target,
+        path=page,
         text=text,
         session=mounted(text, "session"),
         notebook=mounted(text, "notebook"),
-        output=done.stdout + done.stderr,
-        code=done.returncode,
+        output=output,
+        code=code,
     )
 
 

@@ -1,4 +1,4 @@
-"""axe-core on the app and on the static page, and the way through the story by keyboard."""
+"""axe-core on the static page; on the app, see `test_run_accessibility.py`."""
 
 import re
 
@@ -34,16 +34,8 @@ def violations(reader: Reader) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-def test_app_has_no_violation_of_ours(run_page: Reader) -> None:
-    for fold in run_page.page.locator("details:not([open]) > summary").all():
-        if fold.is_visible():
-            fold.click()
-    assert violations(run_page) == []
-
-
-@pytest.mark.timeout(600)
-def test_static_page_has_no_violation_of_ours(static_page: Reader) -> None:
-    assert violations(static_page) == []
+def test_static_page_has_no_violation_of_ours(story_page: Reader) -> None:
+    assert violations(story_page) == []
 
 
 def test_a_violation_would_be_found(static_page: Reader) -> None:
@@ -54,33 +46,8 @@ def test_a_violation_would_be_found(static_page: Reader) -> None:
     static_page.faults.clear()
 
 
-def test_every_figure_has_a_description_and_a_table_or_sentence(static_page: Reader) -> None:
-    figures = static_page.page.locator("[role=graphics-document]")
+def test_every_figure_has_a_description_and_a_table_or_sentence(story_page: Reader) -> None:
+    figures = story_page.page.locator("[role=graphics-document]")
     descriptions = figures.evaluate_all("all => all.map(e => e.getAttribute('aria-label') ?? '')")
     assert descriptions
     assert [text for text in descriptions if len(text) < 20] == []
-
-
-def test_controls_of_the_story_are_reached_by_tab(run_page: Reader) -> None:
-    """Tab from the top: the step and menu of the first figure, then the fields of section 2."""
-    page = run_page.page
-    page.locator("h1").first.click()
-    reached: list[str] = []
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate(
-                """() => {
-                  let e = document.activeElement;
-                  while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
-                  return e.type === "range" ? "step"
-                    : e.tagName === "SELECT" && e.closest(".vega-bind") ? "menu"
-                    : e.labels?.[0]?.innerText.trim() ?? e.innerText?.trim() ?? "";
-                }"""
-            )
-        )
-        if "Action tokens" in reached:
-            break
-    wanted = ["step", "menu", "Load", "New observation tokens", "Action tokens"]
-    assert [name for name in wanted if name not in reached] == []
-    assert reached.index("Load") < reached.index("Action tokens")

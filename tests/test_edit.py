@@ -12,10 +12,11 @@ def edit_page(browser: Browser, edit_server: Server) -> Iterator[Reader]:
     with seat(browser) as reader:
         reader.page.goto(edit_server.url)
         # the page makes an editor for every cell while they run: slow without a graphics card
-        reader.page.wait_for_function("window.__answers > 0", timeout=240_000)
+        reader.page.wait_for_function("window.__answers > 0", timeout=540_000)
         yield reader
 
 
+@pytest.mark.timeout(600)
 def test_editor_opens_and_runs_every_cell(edit_page: Reader) -> None:
     page = edit_page.page
     expect(page.get_by_role("heading", name="1. The idea")).to_be_visible()

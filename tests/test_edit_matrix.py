@@ -92,6 +92,7 @@ def editor(tmp_path: Path) -> Iterator[Editor]:
             yield editor
 
 
+@pytest.mark.timeout(600)
 def test_the_key_reaches_no_frame_no_export_and_no_file(editor: Editor, tmp_path: Path) -> None:
     press = "This costs money"
     assert "There is no key." in editor.set(press, 1)

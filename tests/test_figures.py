@@ -727,17 +727,3 @@ def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> No
     wide = page.locator(".seq-figure .seq-scroll").first
     assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
     assert wide.get_attribute("tabindex") == "0"
-
-
-def test_a_tooltip_names_the_token_and_shows_markup_as_text(run_page: Reader) -> None:
-    page = run_page.page
-    canvas = page.locator(".seq-figure canvas").first
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    # the first input: half a cell right of the empty slot, in the upper lane
-    canvas.hover(position={"x": 4 + 64 * 1.5, "y": 4 + 39})
-    page.wait_for_function("document.querySelector('#vg-tooltip-element.visible')")
-    words = page.locator("#vg-tooltip-element").inner_text()
-    for piece in ("token id", "100", "position", "turn", "observation", "never a target"):
-        assert piece in words

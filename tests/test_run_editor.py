@@ -1,7 +1,6 @@
 """The editor of section 2 as a reader of the app meets it."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from browser import Reader, Server, seat
@@ -60,44 +59,11 @@ def actions(page: Page) -> list[str]:
     return [item.input_value() for item in page.get_by_label("Action tokens", exact=True).all()]
 
 
-def press(reader: Reader, name: str) -> None:
-    with reader.answer():
-        reader.page.get_by_role("button", name=name, exact=True).click()
-    # Fields made anew send their text once more when their debounce (0.4 s) is over. A second
-    # change before that, faster than a hand can be, would get the texts from before it.
-    reader.page.wait_for_timeout(600)
-
-
-def visit(reader: Reader, server: Server, query: str) -> Reader:
-    """Open the app at an address, in a new session."""
-    reader.page.goto(server.url + query)
-    reader.page.wait_for_function("window.__answers > 0")
-    reader.settle()
-    return reader
-
-
-def load(reader: Reader, scenario: str) -> None:
-    with reader.answer(), reader.sent():
-        reader.page.get_by_label("Scenario", exact=True).select_option(label=scenario)
-    press(reader, "Load")
-
-
-@pytest.fixture(scope="module")
-def session(browser: Browser, run_server: Server) -> Iterator[Reader]:
-    """One session for this file (opening one takes seconds); faults fail at its end."""
-    with seat(browser) as reader:
-        yield visit(reader, run_server, "")
-        assert reader.faults == []
-
-
 @pytest.fixture
-def editor(session: Reader) -> Reader:
+def editor(run_page: Reader) -> Reader:
     """The editor with the default scenario, whatever was done before."""
-    if session.page.get_by_label("Scenario", exact=True).input_value() != DEFAULT:
-        with session.answer(), session.sent():
-            session.page.get_by_label("Scenario", exact=True).select_option(label=DEFAULT)
-    press(session, "Load")
-    return session
+    run_page.load(DEFAULT)
+    return run_page
 
 
 def test_default_is_one_datum(editor: Reader) -> None:
@@ -184,18 +150,18 @@ def test_turns_come_and_go_and_keep_what_was_typed(editor: Reader) -> None:
     page = editor.page
     fill(editor, 0, "Action tokens", "200 777")
     fill(editor, 2, "Reward", "oops")
-    press(editor, "Add a turn")
+    editor.remake("Add a turn")
     assert actions(page) == ["200 777", "400 401 402", "600 601", "600 601"]
     assert field(page, 2, "Reward").input_value() == "oops"
     assert page.evaluate(FOCUSED)[0] == "Add a turn"
-    press(editor, "Remove turn 1")
+    editor.remake("Remove turn 1")
     assert actions(page) == ["200 777", "600 601", "600 601"]
     assert field(page, 1, "Reward").input_value() == "oops"
-    press(editor, "Remove turn 1")
-    press(editor, "Remove turn 1")
+    editor.remake("Remove turn 1")
+    editor.remake("Remove turn 1")
     assert counts(page)[:2] == (1, 1)
     assert page.get_by_role("button", name="Remove turn 0").is_disabled()
-    press(editor, "Reset")
+    editor.remake("Reset")
     assert counts(page) == (3, 1, 13, 7)
 
 
@@ -206,13 +172,13 @@ def test_scenarios_load_and_the_address_restores_them(
     with editor.answer():
         page.get_by_label("Scenario", exact=True).select_option(label="Sub-agent in between")
     assert counts(page)[1] == 1  # chosen, not yet loaded
-    press(editor, "Load")
+    editor.remake("Load")
     assert counts(page)[:2] == (4, 4)
     page.wait_for_url("**/?scenario=new_context")
     fill(editor, 3, "Reward", "x<b>y")
     page.wait_for_url("**turns=*")
     with seat(browser) as other:
-        visit(other, run_server, "?" + page.url.partition("?")[2])
+        other.open(run_server, "?" + page.url.partition("?")[2])
         assert field(other.page, 3, "Reward").input_value() == "x<b>y"
         assert "x<b>y" in turn(other.page, 3).locator(".edit-reward").inner_text()
         assert other.failed_cells() == []
@@ -223,7 +189,7 @@ def test_scenarios_load_and_the_address_restores_them(
 
 def test_a_bad_address_is_ignored_with_a_sentence(browser: Browser, run_server: Server) -> None:
     with seat(browser) as other:
-        visit(other, run_server, "?scenario=%3Cb%3E&turns=" + "%22%3Cscript%3E" + "A" * 2500)
+        other.open(run_server, "?scenario=%3Cb%3E&turns=" + "%22%3Cscript%3E" + "A" * 2500)
         note = other.page.locator(".edit-start").inner_text()
         assert "a scenario <b>, which is not on the menu" in note
         assert "longer than 2,000 characters and was ignored" in note
@@ -263,4 +229,3 @@ def test_every_field_has_a_name_and_fits_a_phone(editor: Reader) -> None:
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 390
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.set_viewport_size({"width": 1280, "height": 900})

@@ -11,14 +11,13 @@ Invariants:
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import pytest
 from bench_files import long_rollout
-from browser import ROOT, WIDTHS, Reader, Server, seat
-from playwright.sync_api import Browser, Locator, expect
+from browser import ROOT, WIDTHS, Reader
+from playwright.sync_api import Locator, expect
 
 EVIL = "<img src=x onerror=window.__ran=1>"
 
@@ -59,28 +58,18 @@ def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
     return table.locator("th", has_text=name), cells.all_inner_texts()
 
 
-@pytest.fixture(scope="module")
-def session(browser: Browser, run_server: Server) -> Iterator[Reader]:
-    """One session for this file (opening one takes seconds); faults fail at its end."""
-    with seat(browser) as reader:
-        reader.open(run_server)
-        yield reader
-        assert reader.failed_cells() == []
-        assert reader.faults == []
-
-
-def test_upload(session: Reader) -> None:
+def test_upload(run_page: Reader) -> None:
     """Invariant 1, with the cases."""
-    upload(session, "cases.jsonl", (ROOT / "tests" / "cases.jsonl").read_bytes())
-    text = said(session)
+    upload(run_page, "cases.jsonl", (ROOT / "tests" / "cases.jsonl").read_bytes())
+    text = said(run_page)
     assert "39 rollouts, 91 turns in the file cases.jsonl:" in text
     assert "3 refused." in text
     assert "harmony_header_reordered_by_rerender" in text
     assert "Cause: reordered." in text
-    assert session.blank_figures() == []
+    assert run_page.blank_figures() == []
 
 
-def test_what_is_no_json_gets_a_sentence(session: Reader) -> None:
+def test_what_is_no_json_gets_a_sentence(run_page: Reader) -> None:
     """Invariant 1: bytes that are no text, no JSON, or nothing at all."""
     good = json.dumps({"transitions": [turn([1], 2)]}).encode()
     for data, sentence in (
@@ -89,62 +78,71 @@ def test_what_is_no_json_gets_a_sentence(session: Reader) -> None:
         (b"[" * 10_000, "The file: nested too deep to be read."),
         (b"", "The file is empty."),
     ):
-        upload(session, "rollouts.jsonl", data)
-        assert sentence in said(session)
-        assert "Traceback" not in said(session)
-    upload(session, "good.json", good)
-    assert "1 rollout, 1 turn in the file good.json: 1 datum" in said(session)
+        upload(run_page, "rollouts.jsonl", data)
+        assert sentence in said(run_page)
+        assert "Traceback" not in said(run_page)
+    upload(run_page, "good.json", good)
+    assert "1 rollout, 1 turn in the file good.json: 1 datum" in said(run_page)
 
 
-def test_file_over_the_limit(session: Reader, tmp_path: Path) -> None:
+def test_a_refused_rollout_can_be_looked_at(run_page: Reader) -> None:
+    """Invariant 1: the cookbook makes no datum of it, and no cell fails."""
+    alone = {"transitions": [{"ob": [1], "ac": [], "logprobs": []}]}
+    upload(run_page, "refused.json", json.dumps(alone).encode())
+    assert "1 refused" in said(run_page)
+    assert "would open datum 0" in said(run_page)
+    assert run_page.failed_cells() == []
+
+
+def test_file_over_the_limit(run_page: Reader, tmp_path: Path) -> None:
     """Invariant 1: the browser refuses it with the limit that the control states."""
     small = json.dumps({"transitions": [turn([1], 2)]}).encode()
-    upload(session, "small.json", small)
+    upload(run_page, "small.json", small)
     large = tmp_path / "large.jsonl"
     with large.open("wb") as sparse:
         sparse.truncate(64 * 2**20 + 1)
-    with session.answer():
-        session.page.locator("input[type=file]").set_input_files(large)
-    told = session.page.get_by_text("large.jsonl (File is larger than 67108864 bytes)").first
+    with run_page.answer():
+        run_page.page.locator("input[type=file]").set_input_files(large)
+    told = run_page.page.get_by_text("large.jsonl (File is larger than 67108864 bytes)").first
     expect(told).to_be_visible()
-    assert "in the text:" in said(session)
-    upload(session, "small.json", small)
-    assert "in the file small.json" in said(session)
+    assert "in the text:" in said(run_page)
+    upload(run_page, "small.json", small)
+    assert "in the file small.json" in said(run_page)
 
 
-def test_pasted_text_with_a_bad_line(session: Reader) -> None:
+def test_pasted_text_with_a_bad_line(run_page: Reader) -> None:
     """Invariants 1 and 2."""
     good = {"name": "good one", "transitions": [turn([1, 2], 3), turn([1, 2, 3, 4], 5)]}
     bad = {"name": "bad one", "transitions": [turn([1], 2), {**turn([1], 3), "ob": [1, 2, 2.5]}]}
-    paste(session, good, bad, good)
-    text = said(session)
+    paste(run_page, good, bad, good)
+    text = said(run_page)
     assert "Line 2, trajectory 1 (bad one), turn 1, ob, index 2: expected a token id" in text
     assert "2 rollouts, 4 turns in the text: 2 datums" in text
-    assert column(session, "name")[1] == ["good one", "good one"]
-    paste(session, good)
-    assert "bad one" not in said(session).replace(json.dumps(bad), "")
-    assert "1 rollout, 2 turns in the text: 1 datum" in said(session)
+    assert column(run_page, "name")[1] == ["good one", "good one"]
+    paste(run_page, good)
+    assert "bad one" not in said(run_page).replace(json.dumps(bad), "")
+    assert "1 rollout, 2 turns in the text: 1 datum" in said(run_page)
 
 
-def test_markup_is_shown_as_text(session: Reader) -> None:
+def test_markup_is_shown_as_text(run_page: Reader) -> None:
     """Invariant 3: names, groups, keys, token texts, also in the sentence about a fault."""
     turns = [turn([1, 2], 3), turn([1, 9], 3)]
     paste(
-        session,
+        run_page,
         {"name": EVIL, "group": EVIL, "vocab": dict.fromkeys("1239", EVIL), "transitions": turns},
         {"name": EVIL, "group": EVIL, "transitions": [turn([1], 2)]},
         {"name": EVIL, "transitions": [{"ob": [EVIL], "ac": []}]},
     )
-    text = said(session)
+    text = said(run_page)
     assert f"Line 3, trajectory 2 ({EVIL}), turn 0, ob, index 0: expected a token id" in text
     assert f'expected 2 "{EVIL}" (turn 0\'s observation, index 1), got 9 "{EVIL}"' in text
-    assert column(session, "name")[1] == [EVIL, EVIL]
-    session.settle()
-    assert session.page.locator('img[src="x"]').count() == 0
-    assert session.page.evaluate("window.__ran") is None
+    assert column(run_page, "name")[1] == [EVIL, EVIL]
+    run_page.settle()
+    assert run_page.page.locator('img[src="x"]').count() == 0
+    assert run_page.page.evaluate("window.__ran") is None
 
 
-def test_overview_of_many_rollouts(session: Reader) -> None:
+def test_overview_of_many_rollouts(run_page: Reader) -> None:
     """Invariant 4: 1 000 rollouts, some of which split, warn or are refused."""
     rollouts = []
     for index in range(1_000):
@@ -154,40 +152,40 @@ def test_overview_of_many_rollouts(session: Reader) -> None:
         if index % 250 == 249:
             turns[1]["logprobs"] = None
         rollouts.append({"name": f"rollout {index}", "transitions": turns})
-    upload(session, "many.json", json.dumps(rollouts).encode())
-    text = said(session)
+    upload(run_page, "many.json", json.dumps(rollouts).encode())
+    text = said(run_page)
     assert "1,000 rollouts, 2,000 turns in the file many.json:" in text
     assert "4 refused." in text
     assert re.search(r"tokens through the model: \d+% of [\d,]+ if no turn merged", text)
-    counted = session.page.get_by_role("group", name="Causes and warnings by count")
+    counted = run_page.page.get_by_role("group", name="Causes and warnings by count")
     assert re.search(r"splits\s+end token\s+143", counted.inner_text())
 
     # an overview, then details of the first that is worth it
     heights = [
-        session.page.locator(which).first.evaluate("e => e.getBoundingClientRect().top")
+        run_page.page.locator(which).first.evaluate("e => e.getBoundingClientRect().top")
         for which in ("[aria-label^=Causes]", "marimo-table table", "h3:text-is('rollout 0')")
     ]
     assert heights == sorted(heights)
-    heading, _ = column(session, "tokens")
+    heading, _ = column(run_page, "tokens")
     heading.get_by_role("button", name="Sort column ascending").click()
     expect(heading.get_by_role("button", name=re.compile("descending"))).to_be_attached()
     heading.get_by_role("button", name=re.compile("descending")).click()
-    first = session.page.locator("marimo-table tbody tr").first
+    first = run_page.page.locator("marimo-table tbody tr").first
     expect(first.locator("td").nth(-2)).to_have_text("12")  # splits, and the longest answer
-    _, tokens = column(session, "tokens")
+    _, tokens = column(run_page, "tokens")
     assert tokens == sorted(tokens, key=int, reverse=True)
-    with session.answer():
+    with run_page.answer():
         first.get_by_role("checkbox").click()
-    chosen = session.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
+    chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
     assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
 
 
-def test_long_rollout_and_its_window(session: Reader) -> None:
+def test_long_rollout_and_its_window(run_page: Reader, nb: ModuleType) -> None:
     """Invariant 5: 128 000 tokens in 100 turns, written with `append`."""
     rollout = long_rollout(100, 128_000, split=40, place=30_000)
-    upload(session, "long.json", json.dumps(rollout).encode())
-    assert "1 rollout, 100 turns in the file long.json: 3 datums" in said(session)
-    page = session.page
+    upload(run_page, "long.json", json.dumps(rollout).encode())
+    assert "1 rollout, 100 turns in the file long.json: 3 datums" in said(run_page)
+    page = run_page.page
     assert page.get_by_role("group", name=re.compile("^100 turns in 3 datums")).is_visible()
     facts = page.locator("details", has_text="The window as a table")
     thumb = page.locator("marimo-slider", has_text="First position").get_by_role("slider")
@@ -199,23 +197,23 @@ def test_long_rollout_and_its_window(session: Reader) -> None:
         return [int(text.replace(",", "")) for text in cells.all_text_contents()]
 
     assert 30_000 in positions()
-    assert len(positions()) == 20
-    with session.answer():
+    assert len(positions()) == nb.WINDOW
+    with run_page.answer():
         thumb.press("End")
     assert positions()[-1] == int(thumb.get_attribute("aria-valuemax") or 0)
-    with session.answer():
+    with run_page.answer():
         page.get_by_text(re.compile("^turn 40 splits here")).first.click()
         page.get_by_text("start of datum 2").first.click()
     assert positions()[0] == 0
     assert page.get_by_text("First position in datum 2").is_visible()
-    assert session.blank_figures() == []
+    assert run_page.blank_figures() == []
 
 
-def test_section_reads_on_a_phone(session: Reader) -> None:
+def test_section_reads_on_a_phone(run_page: Reader) -> None:
     """Nothing is wider than the window; tables and figures scroll in their boxes."""
-    session.page.set_viewport_size({"width": WIDTHS["narrow"], "height": 900})
-    session.settle()
-    for cell in session.section(9):
+    run_page.page.set_viewport_size({"width": WIDTHS["narrow"], "height": 900})
+    run_page.settle()
+    for cell in run_page.section(9):
         box = cell.bounding_box()
         assert box is None or box["x"] + box["width"] <= WIDTHS["narrow"] + 1
-    assert session.page_overflow() == 0
+    assert run_page.page_overflow() == 0

@@ -1,6 +1,8 @@
 """The static page that `marimo export html` writes, and the proof that its checks bite."""
 
+import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from browser import (
@@ -56,6 +58,10 @@ def _():
 """
 # 2. A cell that raises: the one fault that the exit code tells.
 RAISING = FAULTY.split("@app.cell")[0] + "@app.cell\ndef _():\n    1 / 0\n    return\n"
+
+
+# The texts of a table, row by row.
+CELLS = "t => [...t.tBodies[0].rows].map((row) => [...row.cells].map((c) => c.textContent.trim()))"
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +144,8 @@ def test_page_with_code_draws_every_figure(browser: Browser, exported_html: Expo
         assert reader.faults == []
 
 
-def test_story_is_complete_and_says_what_needs_a_kernel(static_page: Reader) -> None:
-    page = static_page.page
+def test_story_is_complete_and_says_what_needs_a_kernel(story_page: Reader) -> None:
+    page = story_page.page
     assert [heading.split(".")[0] for heading in page.locator("h2").all_inner_texts()][:11] == [
         str(number) for number in range(1, 12)
     ]
@@ -152,9 +158,9 @@ def test_story_is_complete_and_says_what_needs_a_kernel(static_page: Reader) -> 
     assert top is not None
     assert first_field is not None
     assert top["y"] < first_field["y"]
-    assert static_page.figures().count() > 0
-    assert static_page.blank_figures() == []
-    assert static_page.failed_cells() == []
+    assert story_page.figures().count() > 0
+    assert story_page.blank_figures() == []
+    assert story_page.failed_cells() == []
 
 
 def test_step_and_menu_work_without_python(static_page: Reader) -> None:
@@ -222,3 +228,32 @@ def test_flat_script_and_markdown_hold_the_story(project: Path, tmp_path: Path) 
         assert "## 11. Summary" in text
         if kind == "script":
             compile(text, target.name, "exec")
+
+
+def test_static_page_unfolds_the_answers(story_page: Reader) -> None:
+    cards = story_page.page.locator(".quiz-card")
+    assert cards.count() >= 5
+    assert story_page.page.locator(".quiz-live:visible").count() == 0
+    answer = cards.first.locator("details")
+    assert not answer.get_by_text("one running sequence").is_visible()
+    answer.locator("summary").focus()
+    story_page.page.keyboard.press("Enter")
+    assert answer.get_by_text("one running sequence").is_visible()
+
+
+def test_the_static_page_holds_the_whole_matrix(
+    story_page: Reader, exported_html: Export, nb: ModuleType
+) -> None:
+    page = story_page.page
+    cells = len(nb.renderer_names()) * len(nb.policy_names())
+    page.get_by_text(f"The same {cells} cells as a table").click()
+    facts = page.locator("details", has=page.get_by_text(f"The same {cells} cells as a table"))
+    matrix, breaks = facts.get_by_role("table").all()
+    rows = {row[0]: row[1:] for row in matrix.evaluate(CELLS)}
+    assert list(rows) == nb.renderer_names()
+    assert {len(row) for row in rows.values()} == {1 + len(nb.policy_names())}
+    numbers = set(re.findall(r"3/3 · #(\d+)", " ".join(rows["qwen3"])))
+    assert numbers
+    assert numbers <= {cell for row in breaks.evaluate(CELLS) for cell in row}
+    assert page.locator("input[type=password]").count() == 0
+    assert "This costs money" not in page.locator("#root").inner_text()

@@ -1,74 +1,28 @@
 """The README's commands, run as written, on a terminal where marimo may ask questions."""
 
-import os
-import pty
 import re
-import select
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from browser import NOTEBOOK, PATIENCE_S, ROOT, clean_environment, copy_project, free_port
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^uv.*$", "\n".join(re.findall(r"```bash\n(.*?)```", README, re.S)), re.M)
-# Without code: see `story_html` in conftest.py, made by the same command on no terminal.
-EXPORTS = sorted(
-    {line for line in COMMANDS if " marimo export " in line and "--no-include-code" not in line}
+from browser import (
+    NOTEBOOK,
+    QUESTION,
+    ROOT,
+    Export,
+    copy_project,
+    free_port,
+    on_terminal,
+    readme_commands,
 )
-QUESTION = "[Y/n]"
+
+COMMANDS = readme_commands()
+# To html: see `exported_html` in conftest.py; and `story_html`, made without code on no terminal.
+EXPORTS = sorted(
+    {line for line in COMMANDS if " marimo export " in line and " export html " not in line}
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed.")
-
-
-def on_terminal(command: str, folder: Path, until: str = "\0") -> tuple[str, int | None]:
-    """Run a command under a pseudo-terminal, to its end or until a text is seen.
-
-    The environment of the tests is used as it is: uv neither locks nor installs.
-
-    Returns:
-        What the terminal showed, and the exit code (None if it was still running).
-    """
-    primary, secondary = pty.openpty()
-    process = subprocess.Popen(
-        command.split(),
-        cwd=folder,
-        env={
-            **clean_environment(),
-            "UV_PROJECT_ENVIRONMENT": sys.prefix,
-            "UV_NO_SYNC": "1",
-            "UV_FROZEN": "1",
-        },
-        stdin=secondary,
-        stdout=secondary,
-        stderr=secondary,
-        start_new_session=True,
-    )
-    os.close(secondary)
-    seen = b""
-    deadline = time.monotonic() + PATIENCE_S
-    try:
-        while time.monotonic() < deadline:
-            if until.encode() in seen or QUESTION.encode() in seen:
-                return seen.decode(errors="replace"), None
-            if select.select([primary], [], [], 0.5)[0]:
-                try:
-                    data = os.read(primary, 65536)
-                except OSError:  # Linux: the other end was closed
-                    data = b""
-                if not data:
-                    break
-                seen += data
-        return seen.decode(errors="replace"), process.wait(timeout=10)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        os.close(primary)
 
 
 def has_error(shown: str) -> bool:
@@ -92,16 +46,21 @@ def test_app_starts_without_a_question(mode: str, folder: Path) -> None:
     assert not has_error(shown)
 
 
-@pytest.mark.parametrize("command", EXPORTS)
-def test_export_succeeds_without_error_output(command: str, folder: Path) -> None:
-    target = folder / command.split(" -o ")[-1] if " -o " in command else None
-    if target is not None:
-        target.unlink(missing_ok=True)
-    shown, code = on_terminal(command, folder)
+def assert_exported(shown: str, code: int | None, target: Path) -> None:
     assert QUESTION not in shown
     assert code == 0, shown
     assert not has_error(shown), shown
-    assert target is None or target.stat().st_size > 0
+    assert target.stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", EXPORTS)
+def test_export_succeeds_without_error_output(command: str, folder: Path) -> None:
+    shown, code = on_terminal(command, folder)
+    assert_exported(shown, code, folder / command.split(" -o ")[-1])
+
+
+def test_html_export_succeeds_without_error_output(exported_html: Export) -> None:
+    assert_exported(exported_html.output, exported_html.code, exported_html.path)
 
 
 def test_without_the_option_marimo_asks(folder: Path) -> None:
