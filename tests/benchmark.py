@@ -81,20 +81,16 @@ WATCH = """
     return drawn.length && drawn.every(Boolean) ? drawn.join("|") : "";
   };
   const before = look();
-  let sent = null;
-  const fetch = window.fetch;
-  window.fetch = (...args) => {
-    const url = args[0] instanceof Request ? args[0].url : String(args[0]);
-    if (url.includes("set_ui_element_value")) sent ??= performance.now();
-    return fetch(...args);
-  };
+  performance.clearResourceTimings(); // else a full list takes no more
+  const sent = () => performance.getEntriesByType("resource").find(
+    (entry) => entry.name.includes("set_ui_element_value"));
+  let changed = null;
   window.__changed = new Promise((done) => {
     const tick = () => {
-      const now = sent === null ? "" : look();
-      if (now && now !== before) {
-        window.fetch = fetch;
-        done(performance.now() - sent);
-      } else requestAnimationFrame(tick);
+      const now = changed === null ? look() : "";
+      if (now && now !== before) changed = performance.now();
+      if (changed !== null && sent()) done(changed - sent().startTime);
+      else requestAnimationFrame(tick);
     };
     tick();
   });
@@ -183,6 +179,7 @@ def edit(reader: Reader, label: str, texts: tuple[str, str], rounds: int) -> flo
         reader.page.evaluate(WATCH)
         with reader.answer():
             field.fill(texts[index % 2])
+        reader.page.wait_for_function("window.__changed.then(() => true)")  # or its time is up
         seconds.append(reader.page.evaluate("window.__changed") / 1000)
     return statistics.median(seconds)
 
