@@ -1548,7 +1548,9 @@ def _(own_overview):
         page_size=10,
         show_column_summaries=False,
         show_data_types=False,
-        format_mapping=dict.fromkeys(("tokens", "if unmerged"), "{:,d}"),
+        format_mapping=dict.fromkeys(
+            ("tokens", "if unmerged"), lambda count: "" if count is pd.NA else f"{count:,}"
+        ),
         label="Choose a rollout. The arrows beside a heading sort by it.",
     )
     lean(own_table) if len(own_overview.table) else None
