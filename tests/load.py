@@ -210,6 +210,8 @@ async def load(readers: int, seconds: float, waves: int) -> bool:
             ):
                 print(f"  {what}: {len(found)}", *found[:3], sep="\n    " if found else "")
                 sound = sound and not found
+            if tally.failures:
+                print(server.log.read_text(encoding="utf-8", errors="replace")[-4_000:])
             left = after
         return sound
 
