@@ -5464,10 +5464,10 @@ def staircase_cells(diagnosis: Diagnosis) -> pd.DataFrame:
 
 @app.function(hide_code=True)
 def turn_verdict(diagnosis: Diagnosis, turn: int) -> str:
-    """A few words for one turn: opens, extends, or splits and why."""
+    """A few words for one turn: opens, extends, or behind a ✕ why it splits."""
     found = next((item for item in diagnosis.breaks if item.turn == turn), None)
     if found is not None:
-        return f"✕ splits: {cause_name(found.cause)}"
+        return f"✕ {cause_name(found.cause)}"
     return "extends" if turn else "opens datum 0"
 
 
