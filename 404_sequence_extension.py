@@ -5667,6 +5667,17 @@ def gave_way(found: Break, gone: str) -> str:
 
 
 @app.function(hide_code=True)
+def refusal_remedy(code: str) -> str:
+    """What to do about rollouts that the cookbook refuses with this exception class."""
+    return {
+        "AssertionError": "Record one logprob for every action token, no more and no fewer.",
+        "DataValidationError": "Let a rollout hold at least two tokens, and end on a token, not on "
+        "an image.",
+        "ValueError": "Record logprobs for every action; None is refused.",
+    }.get(code, "See what the rollout itself is told.")
+
+
+@app.function(hide_code=True)
 def break_headline(found: Break) -> str:
     """The finding of a break in a few words, for titles."""
     turn, part = found.origin.turn, found.origin.part
@@ -12103,7 +12114,7 @@ def counts_table(totals: Totals) -> pd.DataFrame:
     kinds = (
         ("splits", totals.causes, remedy),
         ("warning", totals.warnings, remark_remedy),
-        ("refused", totals.errors, lambda code: "See the rollout's own sentence."),
+        ("refused", totals.errors, refusal_remedy),
     )
     return pd.DataFrame(
         [

@@ -140,3 +140,12 @@ def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
     reading = nb.read_rollouts(json.dumps(value))
     assert not reading.rollouts
     assert "these are messages, not tokens; section 8" in reading.issues[0].message
+
+
+def test_every_refusal_of_the_cases_says_what_helps() -> None:
+    reading = nb.read_rollouts(CASES)
+    table = nb.counts_table(nb.overview(reading.rollouts).totals)
+    refused = table[table[""] == "refused"]
+    assert len(refused) == 3
+    assert refused["what helps"].nunique() == 3
+    assert not refused["what helps"].str.contains("See what").any()
