@@ -243,7 +243,8 @@ with app.setup(hide_code=True):
     MAX_PAGE_ROLLOUTS = 2_000
     MAX_PAGE_TOKENS = 100_000_000
     MAX_PASTE_CHARS = 1_000_000
-    # Positions in the window of single tokens, and datums that the figure above it draws.
+    # Positions in a window of single tokens (what a wide page shows without scrolling), and
+    # datums that the figure above it draws.
     WINDOW = 15
     MAX_DRAWN_DATUMS = 300
     # Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
@@ -10930,7 +10931,7 @@ def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def rollout_figures(diagnosis: Diagnosis, size: int = 15, most: int = 2) -> list[mo.Html]:
+def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> list[mo.Html]:
     """A rollout as runs, and strips of the tokens around its first breaks.
 
     Args:
@@ -11914,6 +11915,27 @@ class Totals:
 
 
 @app.function(hide_code=True)
+def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    """Kinds and counts, the most frequent first; among equals by name."""
+    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+
+
+@app.function(hide_code=True)
+def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
+    """Causes, warnings and refusals over all rollouts: kind, name, count, and what helps."""
+    kinds = (
+        ("splits", totals.causes, remedy),
+        ("warning", totals.warnings, remark_remedy),
+        ("refused", totals.errors, refusal_remedy),
+    )
+    return [
+        (kind, name, count, helps(name))
+        for kind, counts, helps in kinds
+        for name, count in by_count(counts)
+    ]
+
+
+@app.function(hide_code=True)
 def counts_text(counts: Mapping[Any, int]) -> str:
     """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
     return ", ".join(f"{kind} {count:,}" for kind, count in by_count(counts)) or "none"
@@ -12001,10 +12023,9 @@ def summary_lines(totals: Totals) -> list[str]:
         f"  tokens processed:   {totals.processed:,}, "
         f"{share_text(totals.processed, totals.unmerged)}",
     ]
-    helps = [(name, remedy(name)) for name, _ in by_count(totals.causes)]
-    helps += [(name, remark_remedy(name)) for name, _ in by_count(totals.warnings)]
+    helps = [f"  {name}: {sentence}" for _, name, _, sentence in what_helps(totals)]
     if helps:
-        lines += ["", "What helps", *(f"  {name}: {sentence}" for name, sentence in helps)]
+        lines += ["", "What helps", *helps]
     return lines
 
 
@@ -12103,24 +12124,12 @@ def issues_view(reading: Reading, most: int = 10) -> str:
 
 
 @app.function(hide_code=True)
-def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
-    """Kinds and counts, the most frequent first; among equals by name."""
-    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-
-
-@app.function(hide_code=True)
 def counts_table(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
-    kinds = (
-        ("splits", totals.causes, remedy),
-        ("warning", totals.warnings, remark_remedy),
-        ("refused", totals.errors, refusal_remedy),
-    )
     return pd.DataFrame(
         [
-            {"": kind, "what": cause_name(name), "count": count, "what helps": helps(name)}
-            for kind, counts, helps in kinds
-            for name, count in by_count(counts)
+            {"": kind, "what": cause_name(name), "count": count, "what helps": sentence}
+            for kind, name, count, sentence in what_helps(totals)
         ]
     )
 

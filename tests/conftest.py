@@ -192,14 +192,19 @@ def phone_page(phone: Reader) -> Iterator[Reader]:
     yield from unharmed(phone)
 
 
-@pytest.fixture(scope="session")
-def story(browser: Browser, story_html: Export) -> Iterator[Reader]:
-    """The one static page that tests share which only read."""
-    with seat(browser, answers={STATIC_URL: story_html.path}) as reader:
+def static_reader(browser: Browser, export: Export) -> Iterator[Reader]:
+    """A reader of a static page, with no Python behind it and no network before it."""
+    with seat(browser, answers={STATIC_URL: export.path}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         yield reader
         assert reader.faults == []
+
+
+@pytest.fixture(scope="session")
+def story(browser: Browser, story_html: Export) -> Iterator[Reader]:
+    """The one static page that tests share which only read."""
+    yield from static_reader(browser, story_html)
 
 
 @pytest.fixture
@@ -211,11 +216,7 @@ def story_page(story: Reader) -> Iterator[Reader]:
 @pytest.fixture
 def static_page(browser: Browser, story_html: Export) -> Iterator[Reader]:
     """A static page to change, with no Python behind it and no network before it."""
-    with seat(browser, answers={STATIC_URL: story_html.path}) as reader:
-        reader.page.goto(STATIC_URL)
-        reader.settle()
-        yield reader
-        assert reader.faults == []
+    yield from static_reader(browser, story_html)
 
 
 @pytest.fixture

@@ -334,6 +334,7 @@ def test_text_agrees_with_json(run: Any) -> None:
         assert f"{cause} {count}" in summary
     named = [found["cause"] for entry in entries for found in entry["breaks"]]
     named += [warning["code"] for warning in warnings]
+    named += [entry["error"]["code"] for entry in entries if entry["error"]]
     heads = [line.split(":")[0].strip() for line in helps.splitlines()]
     assert sorted(heads) == sorted({"What helps", *named})
     for count in (1, 2, 3, 4):
