@@ -2,11 +2,11 @@
 # requires-python = ">=3.11,<3.15"
 # dependencies = [
 #     "altair>=6.0",
-#     "marimo>=0.24",
+#     "marimo>=0.25.2",
 #     "pandas>=3.0",
 #     "pydantic>=2.10",
 #     "rapidfuzz>=3.9",
-#     "tinker>=0.10",
+#     "tinker>=0.34",
 #     "tinker-cookbook>=0.5.8",
 # ]
 #
