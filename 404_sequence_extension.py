@@ -4810,7 +4810,7 @@ class ElementCodes:
         """One number per element."""
         try:
             codes = np.asarray(array("I", elements), dtype=np.uint32)
-            if not len(codes) or int(codes.max()) <= MAX_TOKEN_ID:
+            if not len(codes) or int(np.max(codes)) <= MAX_TOKEN_ID:
                 return codes
         except (TypeError, OverflowError):
             pass
@@ -4834,7 +4834,7 @@ def codes_to_text(*parts: NDArray[np.uint32]) -> list[str] | None:
     that are no code point are ranked first; None when there are too many distinct ones.
     """
     joined = np.concatenate(parts)
-    if len(joined) and int(joined.max()) > 0x10F7FF:
+    if len(joined) and int(np.max(joined)) > 0x10F7FF:
         distinct, ranks = np.unique(joined, return_inverse=True)
         if len(distinct) > 0x10F800:
             return None
