@@ -2,11 +2,11 @@
 # requires-python = ">=3.11,<3.15"
 # dependencies = [
 #     "altair>=6.0",
-#     "marimo>=0.24",
+#     "marimo>=0.25.2",
 #     "pandas>=3.0",
 #     "pydantic>=2.10",
 #     "rapidfuzz>=3.9",
-#     "tinker>=0.10",
+#     "tinker>=0.34",
 #     "tinker-cookbook>=0.5.8",
 # ]
 #
@@ -3840,7 +3840,7 @@ class ElementCodes:
         """One number per element."""
         try:
             codes = np.asarray(array("I", elements), dtype=np.uint32)
-            if not len(codes) or int(codes.max()) <= MAX_TOKEN_ID:
+            if not len(codes) or int(np.max(codes)) <= MAX_TOKEN_ID:
                 return codes
         except (TypeError, OverflowError):
             pass
@@ -3864,7 +3864,7 @@ def codes_to_text(*parts: NDArray[np.uint32]) -> list[str] | None:
     that are no code point are ranked first; None when there are too many distinct ones.
     """
     joined = np.concatenate(parts)
-    if len(joined) and int(joined.max()) > 0x10F7FF:
+    if len(joined) and int(np.max(joined)) > 0x10F7FF:
         distinct, ranks = np.unique(joined, return_inverse=True)
         if len(distinct) > 0x10F800:
             return None

@@ -331,8 +331,8 @@ def test_an_early_action_reaches_later_turns(nb: ModuleType) -> None:
             len(observation(nb, item)) for item in before.transitions
         ]
         carries = key != "window"
-        assert [777 in item for item in changed[1:]] == ([carries] * len(changed[1:]) if carries
-                                                         else [True, False, False])  # fmt: skip
+        expected = [True] * len(changed[1:]) if carries else [True, False, False]
+        assert [777 in item for item in changed[1:]] == expected
 
 
 @pytest.mark.parametrize(
