@@ -1,4 +1,4 @@
-"""Room files: in and out.
+"""Room rollouts, files in and out.
 
 Invariants:
 
