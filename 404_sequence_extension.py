@@ -423,7 +423,8 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.Html(
-        '<p class="seq-chips">'
+        widget_sheet()
+        + '<p class="seq-chips">'
         + token_chip("history, repeated", "0", letter="=")
         + token_chip("new observation", "O")
         + token_chip("action", "A")
@@ -716,7 +717,8 @@ def _():
 
     Each target is the next input, so every token moves one place to the left when it becomes a
     target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the
-    mask under the token itself and gives the first token an entry that does not exist.
+    mask under the token itself and gives the first token an entry that does not exist (section 1
+    drew it so, with *none* for the first token).
 
     What decides the gradient is `advantages`, which are 0 on observation tokens. `mask` is taken
     out before `forward_backward`; it serves metrics and the KL penalty.
@@ -896,11 +898,11 @@ def _(break_shown):
 
     *Split* is the cookbook's way: the numbers are those of the real datums. A trainer could also
     *overwrite and mask*: keep one sequence and overwrite it at a break with the new observation,
-    so that earlier actions are trained only up to the break. Or *drop* the rollout. Lost are
-    action tokens without gradient; these two rows are counted from the real datums.
+    so that earlier actions are trained only up to the break. Or *drop* the rollout. Lost:
+    action tokens that get no gradient. Rows 2 and 3 are computed from the same turns.
     """
             ),
-            table_box(_policies, f"“{break_shown.rollout.name}” under three policies"),
+            table_box(_policies, f"“{break_shown.rollout.name}” under three treatments"),
         ]
     ) if len(_policies) else None
     return
@@ -940,7 +942,9 @@ def _(diagnosis):
     mo.vstack(
         [
             figure_box(
-                cost_chart(_growth, _laws), growth_finding(_laws), growth_note(diagnosis.spans)
+                cost_chart(_growth, _laws),
+                growth_finding(_laws, diagnosis.spans),
+                growth_note(diagnosis.spans),
             ),
             details_table(cost_facts(_growth)),
         ]
@@ -1172,10 +1176,10 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "Choose a row, then change it: give `max_trajectory_tokens` a value and lower it "
-                "until the ending is another, or give the same pupil another renderer. "
-                "`max_generation_tokens` is the limit of one answer, and as many tokens are "
-                "reserved for it in the budget. "
+                "Choose a case in the menu *Play*, then change it: give "
+                "`max_trajectory_tokens` a value and lower it until the ending is another, or "
+                "give the same pupil another renderer. `max_generation_tokens` is the "
+                "limit of one answer, and as many tokens are reserved for it in the budget. "
                 '<span class="static-only">Playing needs the live page.</span>'
             ),
             env_preset,
@@ -1344,7 +1348,7 @@ def _(matrix_cells):
     matrix_policy = mo.ui.dropdown(
         options=list(policy_names()),
         value="reasoning",
-        label="Policy of the cell",
+        label="Pupil of the cell",
         allow_select_none=False,
     )
     mo.vstack(
@@ -1552,7 +1556,10 @@ def _(own_overview):
         format_mapping=dict.fromkeys(
             ("tokens", "if unmerged"), lambda count: "" if count is pd.NA else f"{count:,}"
         ),
-        label="Choose a rollout. The arrows beside a heading sort by it.",
+        # a static page cannot sort, and has no arrows; its variable reaches into the widget
+        label="Choose a rollout."
+        '<span style="display:var(--seq-live,inline)"> The arrows beside a heading sort by it.'
+        "</span>",
     )
     lean(own_table) if len(own_overview.table) else None
     return (own_table,)
@@ -1658,7 +1665,7 @@ def _(quiz_again):
         {
             question.key: mo.ui.radio(
                 options={option.replace("`", ""): option for option in question.options},
-                label=f"Question {number}: your answer",
+                label=f'<span class="sr-only">Question {number}: </span>Your answer',
             ).form(
                 submit_button_label="Check",
                 bordered=False,
@@ -3584,7 +3591,7 @@ def address_of(
         "turns": None,
     }
     if drafts == scenario.drafts:
-        return parameters, "The address of this page leads to this scenario."
+        return parameters, "Copy the page's address to share this scenario."
     packed = encode_drafts(drafts)
     if len(packed) > MAX_STATE_CHARS:
         return parameters, (
@@ -3592,7 +3599,7 @@ def address_of(
             "address: it leads to the scenario as it was loaded. Copy the JSON below instead."
         )
     parameters["turns"] = packed
-    return parameters, "The address of this page holds these turns: copy it to share them."
+    return parameters, "Copy the page's address to share these turns."
 
 
 @app.function(hide_code=True)
@@ -4525,7 +4532,7 @@ def group_summary(result: GroupResult) -> pd.DataFrame:
                 "rollout": letter,
                 "what happened": rollout.name,
                 "turns": len(transitions),
-                "rewards": " + ".join(f"{transition.reward:g}" for transition in transitions),
+                "rewards": " + ".join(number_text(step.reward) for step in transitions),
                 "total": result.rewards[member],
                 "advantage": signed(result.advantages[member]),
                 "datums": len(mine),
@@ -5664,7 +5671,10 @@ def gave_way(found: Break, gone: str) -> str:
     """
     if not found.inserted:
         return f"the last {gone} {'is' if found.removed == 1 else 'are'} not there"
-    return f"{gone} gave way to {found.inserted} {'other' if found.inserted == 1 else 'others'}"
+    others = f"{found.inserted} {'other' if found.inserted == 1 else 'others'}"
+    if found.removed == found.inserted == 1:
+        others = "another"
+    return f"{gone} {'was' if found.removed == 1 else 'were'} replaced by {others}"
 
 
 @app.function(hide_code=True)
@@ -6035,7 +6045,7 @@ def break_title(diagnosis: Diagnosis, found: Break) -> str:
 
 @app.function(hide_code=True)
 def policy_table(diagnosis: Diagnosis) -> pd.DataFrame:
-    """The rollout under three policies that trainers use at a break; a row each.
+    """The rollout under three treatments that trainers use at a break; a row each.
 
     Split (the cookbook): the real datums. Overwrite: one sequence is kept; at a break it is
     overwritten with the new observation, and of the action tokens only those before the break
@@ -6043,7 +6053,7 @@ def policy_table(diagnosis: Diagnosis) -> pd.DataFrame:
     in. Drop: a rollout that breaks is not used.
 
     Returns:
-        Columns policy, datums, trained tokens, lost tokens (action tokens that are not
+        Columns treatment, datums, trained tokens, lost tokens (action tokens that are not
         trained), tokens processed; empty where `trajectory_to_data` refused the rollout.
     """
     if diagnosis.built.error_code is not None:
@@ -6074,7 +6084,7 @@ def policy_table(diagnosis: Diagnosis) -> pd.DataFrame:
                 "drop a rollout that breaks": dropped,
             }.items()
         ],
-        columns=["policy", "datums", "trained tokens", "lost tokens", "tokens processed"],
+        columns=["treatment", "datums", "trained tokens", "lost tokens", "tokens processed"],
     )
 
 
@@ -6244,20 +6254,27 @@ def price_sentence(diagnosis: Diagnosis) -> str:
     )
     if again:
         sentence += (
-            f" {count_of(again, 'token')} of them, shared prefixes and what comes back behind a "
-            "break, were in an earlier datum already and are read again only because of the breaks."
+            f" {again:,} of the {now:,} {'is' if again == 1 else 'are'} read again only because "
+            f"of the {'break' if len(diagnosis.breaks) == 1 else 'breaks'}."
         )
     return sentence
 
 
 @app.function(hide_code=True)
-def growth_finding(laws: pd.DataFrame) -> str:
-    """The title of the growth figure, computed from what its curves show."""
+def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
+    """The title of the growth figure, computed from what its curves show.
+
+    Args:
+        laws: From `growth_law`.
+        spans: The rollout's turns; one without a break is not named a second time.
+    """
     words = {
         "extends": "if every turn extends",
         "splits every turn": "if every turn splits",
         "this rollout": "with this rollout's breaks",
     }
+    if not any(span.splits for span in spans):
+        laws = laws[laws["pattern"] != "this rollout"]
     rows = laws.to_dict("records")
     sums = ", ".join(
         f"{row['tokens']:,}{' tokens' if row is rows[0] else ''} {words[row['pattern']]}"
@@ -6276,10 +6293,11 @@ def growth_note(spans: Sequence[TurnSpan]) -> str:
             " This rollout drops history at its breaks and grows from there: what is not in the "
             "prompt costs nothing, but the model does not see it either."
         )
+    own = ", and with its own breaks" if any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        "sizes, over and over: without a break, with a break in every turn, and with its own "
-        "breaks. At each curve stands what its last doubling of the turns costs: 2 times is "
+        f"sizes, over and over: without a break, with a break in every turn{own}. At each "
+        "curve stands what its last doubling of the turns costs: 2 times is "
         f"linear, 4 times quadratic.{small}"
     )
 
@@ -6453,7 +6471,7 @@ def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
         head = "".join(f'<th scope="col">{position}</th>' for position in range(len(tokens)))
         rows = "".join(
             f'<tr><th scope="row">{html.escape(name)}</th>'
-            + "".join(f"<td>{value:g}</td>" for value in values)
+            + "".join(f"<td>{number_text(value)}</td>" for value in values)
             + "</tr>"
             for name, values in lanes.items()
         )
@@ -6599,14 +6617,19 @@ def visible_text(text: str, limit: int = 40) -> str:
 
 
 @app.function(hide_code=True)
-def number_text(value: Any) -> str:
-    """A number as it is shown: six digits at most, `NaN` and `inf` by name, "" for none."""
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number as it is shown: few digits, `NaN` and `inf` by name, "" for none.
+
+    With the minus sign that `signed` and Vega's axes write.
+    """
     if value is None or value is pd.NA:
         return ""
     number = float(value)
     if math.isnan(number):
         return "NaN"
-    return f"{number:.6g}" if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return f"{number:.{digits}g}".replace("-", "\u2212")
 
 
 @app.function(hide_code=True)
@@ -6644,7 +6667,9 @@ def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
         are text, empty where there is nothing.
     """
     shifted = zip(*(table[name].tolist() for name in ("mask", "advantage", "logprob")), strict=True)
-    rows = [["", "", ""], *[[number_text(value) for value in row] for row in shifted][:-1]]
+    # with a hyphen for the minus: the figure reads these numbers
+    texts = [[number_text(value).replace("\u2212", "-") for value in row] for row in shifted]
+    rows = [["", "", ""], *texts[:-1]]
     return pd.DataFrame(
         {
             "p": table["position"].to_numpy(),
@@ -6827,7 +6852,8 @@ def style_sheet() -> str:
 .seq-chip>small{font-size:.8em;font-weight:600}
 .seq-chips{display:flex;flex-wrap:wrap;gap:.15em;align-items:center}
 .seq-note{margin:.5em 0;padding:.4em .8em;border-left:4px solid var(--seq-axis);
-  border-radius:0 .3em .3em 0;background:var(--muted);color:var(--foreground);
+  border-radius:0 .3em .3em 0;color:var(--foreground);
+  background:color-mix(in srgb,var(--foreground) 7%,transparent);
   overflow-wrap:anywhere}
 .seq-look{border-left-color:currentColor}
 .seq-error{border-left-color:var(--seq-break)}
@@ -6837,9 +6863,15 @@ def style_sheet() -> str:
 #App[data-connection-state="NOT_STARTED"] .quiz-static{display:block}
 .quiz-grid{display:grid;gap:2rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}
 .quiz-card{min-width:0;padding-left:1rem;border-left:3px solid var(--seq-axis)}
-.quiz-turns{white-space:normal;padding:.8em 1em;border-radius:4px;background:var(--muted)}
+.quiz-turns{white-space:normal;padding:.8em 1em;border-radius:4px;
+  background:color-mix(in srgb,var(--foreground) 7%,transparent)}
 .quiz-turns span{display:block;white-space:pre-wrap;padding-left:14ch;text-indent:-14ch}
 .quiz-live{max-width:28rem}
+.quiz-right{border-left-color:var(--seq-positive)}
+.quiz-wrong{border-left-color:var(--seq-break)}
+.quiz-sign{padding:.02em .55em;border-radius:.3em;font-size:.88em;font-weight:600;
+  background:var(--seq-break);color:var(--seq-break-ink)}
+.quiz-sign-right{background:var(--seq-positive);color:var(--seq-positive-ink)}
 .quiz-static summary{cursor:pointer;font-weight:600}
 .seq-figure{margin:.75em 0;max-width:100%}
 .seq-figure>figcaption{margin:0 0 .35em;color:var(--foreground);font-size:.95em}
@@ -6898,11 +6930,28 @@ h3.seq-title{font-size:1.15em;margin:1.5em 0 .5em}
 .seq-static-only{display:none}
 body:has(>marimo-code-hash) .seq-static-only{display:block}
 body:has(>marimo-code-hash) .seq-live-only{display:none}
+body:has(>marimo-code-hash){--seq-live:none}
 .marimo-cell.published:has(.seq-room),
 body:has(>marimo-code:empty) .marimo-cell:has(.seq-room){display:none}
 @media (prefers-reduced-motion:reduce){.vega-embed *,.seq-figure *{animation:none!important;
   transition:none!important;scroll-behavior:auto!important}}
 """
+    )
+
+
+@app.function(hide_code=True)
+def widget_sheet() -> str:
+    """CSS for the insides of marimo's widgets, which the page's style sheet does not reach.
+
+    marimo hands a sheet whose title starts with its name on to the shadow root of each widget
+    that it mounts afterwards. So this one is short, and stands before the first widget.
+    """
+    return (
+        '<style title="marimo-sequence-widgets">'
+        # marimo's own red is too dark on its dark page, and too pale on its light one
+        ":host .text-destructive,:host .text-error{color:var(--red-11)}"
+        ":host(marimo-form) form .justify-end{justify-content:flex-start;font-family:inherit}"
+        "</style>"
     )
 
 
@@ -7273,8 +7322,8 @@ def strip_chart(
                 "turn": "datum.turn",
                 "part": PART_WORDS.replace("kind", "part"),
                 "mask": "datum.mask || 'none: never a target'",
-                "advantage": "datum.adv || 'none'",
-                "logprob": "datum.lp || 'none'",
+                "advantage": "replace(datum.adv, regexp('-', 'g'), '\u2212') || 'none'",
+                "logprob": "replace(datum.lp, regexp('-', 'g'), '\u2212') || 'none'",
             }
         ),
         "layer": [
@@ -7860,9 +7909,9 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         lowest = max(round(height * (1 - row["tokens"] / top)), lowest + room)
         labels.append([row["turns"], lowest, growth_words(row)])
         lowest += 13 * row["pattern"].count("|")
-    floor = height  # from below again: none hangs lower than its lines have room
+    floor = height + 13  # from below again: each has room for its lines, the last below the axis
     for label in reversed(labels):
-        floor -= 13 * str(label[2]).count("|") + 3
+        floor -= 13 * (str(label[2]).count("|") + 1) + 3
         label[1] = floor = min(int(label[1]), floor)
     signs = pd.DataFrame(labels, columns=["turns", "y", "words"])
     colors = [COST_COLORS[name] for name in names]
@@ -8609,13 +8658,13 @@ def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
         fields: Pairs of a marimo element and the sentence about its value, or None.
     """
     cells = "".join(
-        f"<div>{element}{'' if issue is None else note(issue, 'error')}</div>"
+        f"<div>{element}{issues_html([FieldIssue(0, '', issue)] if issue else [])}</div>"
         for element, issue in fields
     )
     return lean(
         mo.Html(
             '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));'
-            f'gap:0.75rem 1.25rem;align-items:end">{cells}</div>'
+            f'gap:0.75rem 1.25rem;align-items:start">{cells}</div>'
         )
     )
 
@@ -8761,10 +8810,10 @@ def group_chart(table: pd.DataFrame) -> Figure:
                 (start + 4, (lane + 0.5) * row, "no datum to train; its reward is in the mean")
                 for lane in empty["lane"].tolist()
             ],
-            (max(0.0, pixel(mean) - 40), -10, f"group mean {mean:.3g}"),
+            (max(0.0, pixel(mean) - 40), -10, f"group mean {number_text(mean, 3)}"),
             (0, height + 32, "total reward"),
             (start, height + 32, "target token, by its position in the datum's sequence"),
-            *[(pixel(tick) - 4, height + 14, f"{tick:g}") for tick in ticks],
+            *[(pixel(tick) - 4, height + 14, number_text(tick)) for tick in ticks],
             *[(start + cell * (at - 0.5) - 4, height + 14, str(at)) for at in range(1, last + 1)],
         ],
         columns=["x", "y", "words"],
@@ -8865,7 +8914,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         },
     ]
     told = " ".join(
-        f"{letter}: reward {reward:g}, advantage {signed(advantage)}."
+        f"{letter}: reward {number_text(reward)}, advantage {signed(advantage)}."
         for letter, reward, advantage in zip(
             members["letter"], members["reward"], members["member_advantage"], strict=True
         )
@@ -8873,7 +8922,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     return vega_figure(
         layers,
         {"bars": bars, "cells": cells, "words": words},
-        description=f"Group of {len(members)} rollouts, mean reward {mean:.3g}. {told}",
+        description=f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}",
         width=width,
         height=height,
         pad=(20, 8, 42, 4),
@@ -8964,7 +9013,7 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     tooltip = tips(
         {
             "renderer": "datum.renderer",
-            "policy": f"{json.dumps(policies)}[datum.column - 1]".replace('"', "'"),
+            "pupil": f"{json.dumps(policies)}[datum.column - 1]".replace('"', "'"),
             "datums/turns": "datum.shown",
             "claims extension": "datum.claims",
             "so it": f"{words}[datum.verdict]",
@@ -9061,7 +9110,7 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
             "heads": heads,
         },
         description=(
-            f"Matrix of {len(names)} renderers by {len(policies)} policies, each cell the datums "
+            f"Matrix of {len(names)} renderers by {len(policies)} pupils, each cell the datums "
             "over the turns of one rollout. "
             + "; ".join(
                 f"{counts.get(kind, 0)} cells: {look['words']}"
@@ -10477,7 +10526,8 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
             "observation tokens": [t.ob.length for t in episode.rollout.trajectory.transitions],
             "action tokens": [len(t.ac.tokens) for t in episode.rollout.trajectory.transitions],
             "sampling stopped by": [
-                t.ac.stop_reason if t.ob.length else "not asked"
+                # only a first prompt over budget is never sampled; an empty one is
+                t.ac.stop_reason if t.ac.tokens else "not asked"
                 for t in episode.rollout.trajectory.transitions
             ],
             "reward": [number_text(reward) for reward in episode.rewards],
@@ -10776,7 +10826,7 @@ def matrix_table(
                 bar = stack.enter_context(
                     mo.status.progress_bar(
                         total=len(names),
-                        title="Every policy plays through every renderer",
+                        title="Every pupil plays through every renderer",
                         remove_on_exit=True,
                     )
                 )
@@ -10853,7 +10903,7 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
         "the next prompt holds the same text in other tokens. The templates here are each "
         "family's own; the vocabulary is one for all, so what hangs on where a tokenizer cuts "
         "(`respelled`, `no_space`, `whitespace`) can differ for your model."
-        f"\n\n/// details | What each policy does\n\n{policies}\n///"
+        f"\n\n/// details | What each pupil does\n\n{policies}\n///"
     )
 
 
@@ -11005,7 +11055,7 @@ def conversation_everywhere(messages: Sequence[Any]) -> pd.DataFrame:
             {
                 "renderer": name,
                 "datums/turns": f"{len(diagnosis.built.data)}/{len(diagnosis.spans)}",
-                "first break": f"turn {split.turn}, {split.cause}" if split else "",
+                "first break": f"turn {split.turn}, {cause_name(split.cause)}" if split else "",
                 "note": " ".join(found.notes),
             }
         )
@@ -11049,6 +11099,10 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
             *([mo.Html(notes)] if notes else []),
             breaks_view(diagnosis),
             break_drawings(diagnosis),
+            note(
+                "No model was asked, so the logprobs of "
+                f"{number_text(PLACEHOLDER_LOGPROB)} are made up."
+            ),
             *rollout_figures(diagnosis, most=1),
         ]
     )
@@ -11192,7 +11246,7 @@ def group_text(result: GroupResult) -> str:
     summary = group_summary(result)
     members, datums = len(result.letters), len(result.data)
     sentences = [
-        f"{count_of(members, 'rollout')} with a mean reward of {result.mean:.3g} "
+        f"{count_of(members, 'rollout')} with a mean reward of {number_text(result.mean, 3)} "
         f"{'gives' if members == 1 else 'give'} {count_of(datums, 'datum')}."
     ]
     split = summary[summary["datums"] > 1].sort_values("datums", ascending=False)
@@ -11210,7 +11264,7 @@ def group_text(result: GroupResult) -> str:
         if others:
             sentences.append(
                 f"Rollout {row['rollout']} has no token to train, yet its reward counts: without "
-                f"it the mean would be {sum(others) / len(others):.3g}."
+                f"it the mean would be {number_text(sum(others) / len(others), 3)}."
             )
     masked = summary[summary["mask 1"] < summary["action tokens"]]
     for row in masked[masked["datums"] > 0].to_dict("records"):
@@ -11432,7 +11486,7 @@ def quiz_questions() -> list[Question]:
             "advantage",
             "Four rollouts of one group. A got the rewards 0, 0, 1 over its three turns; B got "
             "0.5 and 0.5; G got 0; E was over budget before it began, has no datum, and got "
-            "-1. Which advantage stands on the action tokens of A's *first* turn?",
+            "\u22121. Which advantage stands on the action tokens of A's *first* turn?",
             signed(group.advantages[0]),
             [
                 signed(0.0 - group.mean),
@@ -11440,9 +11494,10 @@ def quiz_questions() -> list[Question]:
                 signed(group.rewards[0] - sum(present) / len(present)),
                 signed(group.advantages[0] / deviation),
             ],
-            f"The rewards of all turns are summed: {group.rewards[0]:g}. The mean over all "
-            f"{len(group.rewards)} rollouts, E included, is {group.mean:g}. The difference "
-            f"stands on every action token of A; nothing divides by the standard deviation.",
+            f"The rewards of all turns are summed: {number_text(group.rewards[0])}. The mean over "
+            f"all {len(group.rewards)} rollouts, E included, is {number_text(group.mean)}. The "
+            "difference stands on every action token of A; nothing divides by the standard "
+            "deviation.",
         )
     )
 
@@ -11471,8 +11526,8 @@ def quiz_questions() -> list[Question]:
         pose(
             "cause",
             "Why did turn 1 split?\n\n" + turns_block(spelled, vocab),
-            f"`{cause.cause}`",
-            ["`removed`", "`end_token`", "`replaced`", "`retokenised`"],
+            cause_name(cause.cause),
+            [cause_name(name) for name in ("removed", "end_token", "replaced", "retokenised")],
             f"The text is the same, the tokens are not: "
             f"{cause.expected} {json.dumps(vocab[cause.expected])} was sampled at position "
             f"{cause.position}, {cause.got} {json.dumps(vocab[cause.got])} came back. Return "
@@ -11529,9 +11584,14 @@ def quiz_questions() -> list[Question]:
 
 @app.function(hide_code=True)
 def quiz_verdict(question: Question, chosen: str) -> str:
-    """Right or not, and why; markdown."""
-    verdict = "**Right.**" if chosen == question.right else f"**No: {question.right}.**"
-    return f"{verdict} {question.why}"
+    """Right or not by sign, word and colour, and why; markdown."""
+    right = chosen == question.right
+    sign = (
+        f'<span class="quiz-sign{" quiz-sign-right" * right}">'
+        f'<span aria-hidden="true">{"✓" if right else "✕"}</span> {"Right" if right else "No"}'
+        "</span>"
+    )
+    return f"{sign} {question.why}" if right else f"{sign} **{question.right}.** {question.why}"
 
 
 @app.function(hide_code=True)
@@ -11552,9 +11612,10 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     """
     told = mo.md(quiz_verdict(question, chosen)).text if chosen else ""
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
-    answer = mo.md(quiz_verdict(question, question.right)).text
+    answer = mo.md(f"**{question.right}.** {question.why}").text
+    edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
     return mo.Html(
-        f'<div class="quiz-card">{mo.md(f"**{number}.** {question.ask}").text}'
+        f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
         f'<div class="quiz-live">{form}<div role="status">{told}</div></div>'
         f'<div class="quiz-static">{options}<details><summary>Answer</summary>{answer}</details>'
         "</div></div>"
@@ -11608,8 +11669,8 @@ def misconceptions() -> list[Misconception]:
     tell(
         "prefix",
         "Turns merge when one observation is a prefix of the next.",
-        f"Observation *and action* must be. With reasoning stripped, turn 1 begins with all "
-        f"{len(kept)} tokens of turn 0's observation, and splits at token "
+        f"Observation *and action* together must be a prefix. With reasoning stripped, turn 1 "
+        f"begins with all {len(kept)} tokens of turn 0's observation, and splits at token "
         f"{stripped.breaks[0].position}, inside the answer.",
         holds=model_input_to_elements(second.ob)[: len(kept)] == kept
         and stripped.breaks[0].turn == 1,
@@ -11691,8 +11752,8 @@ def misconceptions() -> list[Misconception]:
     tell(
         "overflow",
         "A rollout whose first prompt is over budget drops out.",
-        f"It has no datum, but its reward counts: -1 moves the mean of 1 and 0 from "
-        f"{late.mean:.3g} to {joined.mean:.3g}.",
+        f"It has no datum, but its reward counts: {number_text(-1)} moves the mean of 1 and 0 from "
+        f"{number_text(late.mean, 3)} to {number_text(joined.mean, 3)}.",
         holds=len(joined.data) == len(late.data) and joined.mean != late.mean,
     )
 
@@ -12507,8 +12568,8 @@ def main(argv: Sequence[str]) -> int:
 
 @app.cell(hide_code=True)
 def _():
-    # marimo hands sheets with such a title on to the shadow roots of its widgets
-    mo.Html(f'<style title="marimo-sequence-extension">{style_sheet()}{editor_css()}</style>')
+    # without a title: of sheets with two titles a browser uses only those with the first
+    mo.Html(f"<style>{style_sheet()}{editor_css()}</style>")
     return
 
 

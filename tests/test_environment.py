@@ -437,7 +437,7 @@ def test_ending_overflow_after_a_turn_takes_its_reward(nb: ModuleType) -> None:
     told = nb.explain_ending(over)
     assert f"the next prompt would take {needed - 10} tokens" in told
     assert f"the budget of {needed - 1}" in told
-    assert "-0.1, instead of the 1 it had earned" in told
+    assert "\u22120.1, instead of the 1 it had earned" in told
 
 
 def test_ending_first_prompt_over_budget(nb: ModuleType) -> None:
@@ -484,7 +484,7 @@ def test_ending_parse_error(nb: ModuleType) -> None:
     assert episode.stop_reason == "parse_error"
     assert episode.rewards == [1.0, -1.0]
     assert episode.metrics[1] == {"parse_error": 1.0, "stop/parse_error": 1.0}
-    assert "ended the episode with `failed_parse_reward`, -1" in nb.explain_ending(episode)
+    assert "ended the episode with `failed_parse_reward`, \u22121" in nb.explain_ending(episode)
 
 
 def test_going_on_after_a_parse_error_costs_a_token(nb: ModuleType) -> None:
@@ -513,7 +513,7 @@ def test_ending_parse_error_policy_masks_the_turn(nb: ModuleType) -> None:
     (datum,) = trajectory_to_data(episode.rollout.trajectory, 1.0)
     assert sum(datum.loss_fn_inputs["mask"].data) == lengths(episode)[0][1]
     told = nb.explain_ending(episode)
-    assert "`terminal_reward`, -0.5. Its tokens are masked" in told
+    assert "`terminal_reward`, \u22120.5. Its tokens are masked" in told
 
 
 def test_a_tool_call_that_does_not_parse_is_asked_again(nb: ModuleType) -> None:
@@ -556,8 +556,8 @@ def test_every_preset_ends_as_it_says(nb: ModuleType) -> None:
     ]  # fmt: skip
     assert table["datums"].tolist() == [3, 1, 1, 0, 1, 1, 1, 3, 1, 2]
     assert table["rewards"].tolist() == [
-        "1, 1, 1", "1, 1, 1", "1, -0.1", "-0.1", "1, -0.1", "1, 0, 1, 1",
-        "1, -1", "1, -1, 0, 1", "1, -0.5", "1, -0.2, 1, 1",
+        "1, 1, 1", "1, 1, 1", "1, \u22120.1", "\u22120.1", "1, \u22120.1", "1, 0, 1, 1",
+        "1, \u22121", "1, \u22121, 0, 1", "1, \u22120.5", "1, \u22120.2, 1, 1",
     ]  # fmt: skip
 
 
@@ -577,10 +577,36 @@ def test_turn_facts_are_the_trajectory(nb: ModuleType) -> None:
     assert list(facts["observation tokens"]) == [ob for ob, _ in lengths(episode)]
     assert list(facts["action tokens"]) == [ac for _, ac in lengths(episode)]
     assert list(facts["sampling stopped by"]) == ["stop", "length"]
-    assert list(facts["reward"]) == ["1", "-0.1"]
+    assert list(facts["reward"]) == ["1", "\u22120.1"]
     assert list(facts["metrics"]) == ["correct 1", "max_tokens_reached 1, stop/max_tokens 1"]
     assert list(facts["ends the episode"]) == ["no", "yes"]
     assert "logs" not in facts
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "facts"),
+    [
+        ({"policy": "no_end", "terminate_on_parse_error": False}, [16, 41, 0, 73], ["stop"] * 4),
+        ({"max_trajectory_tokens": 30}, [], ["not asked"]),
+    ],
+    ids=["empty observation", "first prompt over budget"],
+)
+def test_what_the_pupil_was_asked(
+    nb: ModuleType, built: dict[str, Any], spec: Any, asked: list[int], facts: list[str]
+) -> None:
+    """The cookbook samples on an empty observation too, but not on a first prompt over budget."""
+    wanted = nb.EpisodeSpec("qwen3", max_generation_tokens=24, **spec)
+    pupil = nb.ScriptedPolicy(built["qwen3"], wanted.policy, max_tokens=24)
+    seen: list[int] = []
+
+    class Watched(nb.TokenCompleter):  # type: ignore[name-defined, misc]
+        async def __call__(self, model_input: Any, *more: Any, **options: Any) -> Any:
+            seen.append(model_input.length)
+            return await pupil(model_input, *more, **options)
+
+    episode = asyncio.run(nb.play_episode(wanted, built["qwen3"], Watched()))
+    assert seen == asked
+    assert nb.turn_facts(episode)["sampling stopped by"].tolist() == facts
 
 
 # --- the code that is shown ------------------------------------------------------------------

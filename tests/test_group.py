@@ -292,7 +292,7 @@ def test_chart_describes_itself(nb: ModuleType, members: Any, name: str) -> None
     figure.chart()  # Altair checks the spec against the schema
     assert f"Group of {len(result.letters)} rollouts" in figure.description
     for letter, reward in zip(result.letters, result.rewards, strict=True):
-        assert f"{letter}: reward {reward:g}" in figure.description
+        assert f"{letter}: reward {nb.number_text(reward)}," in figure.description
     assert len(nb.group_lanes(table)) == len(set(nb.group_lanes(table)))
     shown = nb.group_view(table, nb.group_summary(result)).text
     assert "The same facts as a table" in shown

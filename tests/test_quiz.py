@@ -118,7 +118,7 @@ def test_gradient(nb: ModuleType, questions: dict[str, Any]) -> None:
 
 def test_cause(questions: dict[str, Any]) -> None:
     question = questions["cause"]
-    assert question.right == "`retokenised`"
+    assert question.right == "retokenised"
     # same text, other tokens, read from what the reader sees
     texts = [
         "".join(word.strip('"') for word in line.split() if word.startswith('"'))
@@ -158,9 +158,9 @@ def test_pose_leaves_out_accidental_right_answers(nb: ModuleType) -> None:
 def test_verdict_and_score(nb: ModuleType, questions: dict[str, Any]) -> None:
     listed = list(questions.values())
     one, two = listed[:2]
-    assert nb.quiz_verdict(one, one.right).startswith("**Right.**")
+    assert "✓</span> Right</span>" in nb.quiz_verdict(one, one.right)
     wrong = next(option for option in one.options if option != one.right)
-    assert nb.quiz_verdict(one, wrong).startswith(f"**No: {one.right}.**")
+    assert f"✕</span> No</span> **{one.right}.**" in nb.quiz_verdict(one, wrong)
     assert str(len(listed)) in nb.quiz_score(listed, {})
     score = nb.quiz_score(listed, {one.key: wrong, two.key: two.right})
     assert score.startswith("1 of 2 right")
@@ -171,8 +171,12 @@ def test_card_tells_nothing_before_an_answer(nb: ModuleType, questions: dict[str
     question = questions["mask"]
     before = nb.quiz_card(1, question, "FORM", None).text
     live, static = before.split('class="quiz-static"')
-    assert "Right." not in live
+    assert "Right" not in live
+    assert 'class="quiz-card"' in live
     assert question.why[:20] not in live
     assert "<details><summary>Answer</summary>" in static
     after = nb.quiz_card(1, question, "FORM", question.right).text.split('class="quiz-static"')[0]
-    assert "Right." in after
+    assert "Right</span>" in after
+    assert 'class="quiz-card quiz-right"' in after
+    wrong = next(option for option in question.options if option != question.right)
+    assert 'class="quiz-card quiz-wrong"' in nb.quiz_card(1, question, "FORM", wrong).text

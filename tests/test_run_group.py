@@ -1,6 +1,8 @@
 """Sections 6 and 10 as a reader meets them: rewards typed, questions answered by keyboard."""
 
+import pytest
 from browser import Reader
+from coloraide import Color
 from playwright.sync_api import expect
 
 
@@ -45,7 +47,7 @@ def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
     page = run_page.page
     told = text_of(run_page, 10)
     assert "Your first answer to each one counts" in told
-    assert "Right." not in told
+    assert "✓ Right" not in told
     assert page.locator(".quiz-static:visible").count() == 0
     assert page.locator(".quiz-live:visible").count() >= 5
 
@@ -62,13 +64,30 @@ def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
     page.keyboard.press("Enter")
     # not `answer`: a field of another section may still be sending, and that is answered first
     verdict = page.locator(".quiz-card").first.get_by_role("status")
-    expect(verdict).to_contain_text("No: 4.")
+    expect(verdict).to_contain_text("✕ No 4.")
     assert "0 of 1 right" in text_of(run_page, 10)
 
     # A second thought is judged as well, but the first answer is the one that counts.
     first.get_by_role("radio").nth(3).click()
     page.get_by_role("button", name="Check", exact=True).first.click()
-    expect(verdict).to_contain_text("Right.")
+    expect(verdict).to_contain_text("✓ Right")
     assert "0 of 1 right" in text_of(run_page, 10)
     run_page.press("Start again")
-    expect(verdict).not_to_contain_text("Right.")
+    expect(verdict).not_to_contain_text("Right")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_red_words_inside_widgets_can_be_read(run_page: Reader, theme: str) -> None:
+    """marimo's own red is too dark on its dark page; its sheet inside a widget is another one."""
+    page = run_page.page
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    page.locator(f"body.{theme}").wait_for()
+    page.get_by_role("button", name="Check", exact=True).last.click()
+    sentence = page.get_by_text("Choose an answer first.").first
+    sentence.wait_for()
+    ink, fill = sentence.evaluate(
+        "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    )
+    page.emulate_media(color_scheme="light")
+    assert Color(ink).contrast(fill, method="wcag21") >= 4.5
+    assert (Color(fill).luminance() < 0.5) == (theme == "dark")

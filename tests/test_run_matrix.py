@@ -14,9 +14,9 @@ def section_text(reader: Reader) -> str:
 
 def test_pick_a_cell_and_read_its_break(run_page: Reader, nb: ModuleType) -> None:
     assert "3 turns, 3 datums: where it splits" in section_text(run_page)  # qwen3, reasoning
-    run_page.choose("Policy of the cell", "plain")
+    run_page.choose("Pupil of the cell", "plain")
     assert "3 turns, 1 datum: nothing splits." in section_text(run_page)
-    run_page.choose("Policy of the cell", "no_space")
+    run_page.choose("Pupil of the cell", "no_space")
     run_page.choose("Renderer of the cell", "role_colon")
     row = nb.matrix_table(["role_colon"], ["no_space"]).iloc[0]
     shown = section_text(run_page)

@@ -7,6 +7,8 @@
 5. The tests above catch a broken rule (mutants).
 """
 
+import csv
+import io
 import math
 import random
 import re
@@ -694,7 +696,7 @@ def test_policies_count_from_the_real_result(nb: ModuleType, case: dict[str, Any
     if case["expected"]["error"] is not None:
         assert table.empty
         return
-    split, overwrite, drop = table.drop(columns="policy").to_numpy().tolist()
+    split, overwrite, drop = table.drop(columns="treatment").to_numpy().tolist()
     action = sum(len(turn["ac"]) for turn in case["transitions"])
     trained = sum(map(sum, case["expected"]["mask"]))
     assert split == [
@@ -729,7 +731,7 @@ def test_price_of_a_break_is_what_is_read_again(nb: ModuleType) -> None:
     assert [found.again for found in diagnosis.breaks] == [5]  # all but 70
     prices = dict(nb.price_table(diagnosis).to_numpy().tolist())
     assert prices["of these read again because of turn 1's break"] == 5
-    assert "5 tokens of them" in nb.price_sentence(diagnosis)
+    assert "5 of the 12 are read again only because of the break." in nb.price_sentence(diagnosis)
 
 
 def test_growth_is_counted_from_real_datums(nb: ModuleType) -> None:
@@ -841,6 +843,45 @@ def test_cost_chart_names_each_curve_by_what_it_shows(nb: ModuleType) -> None:
     assert nb.cost_facts(growth).columns.tolist() == [
         "turns", "extends", "splits every turn", "this rollout",
     ]  # fmt: skip
+
+
+def test_names_of_curves_keep_clear_of_each_other(nb: ModuleType) -> None:
+    """Lines of 13 pixels, the first around its place; room below the axis is one line."""
+    for scenario in nb.scenarios().values():
+        growth = nb.growth_table(nb.walk_turns(nb.scenario_rollout(scenario).trajectory))
+        if growth.empty:
+            continue
+        figure = nb.cost_chart(growth, nb.growth_law(growth))
+        signs = list(csv.DictReader(io.StringIO(figure.spec["datasets"]["signs"])))
+        assert len(signs) >= 2
+        boxes = [(float(row["y"]), 13 * (row["words"].count("|") + 1)) for row in signs]
+        for (above, height), (below, _) in pairwise(boxes):
+            assert above + height < below, (scenario.key, boxes)
+        assert boxes[0][0] >= 0
+        assert sum(boxes[-1]) <= 220 + 13, (scenario.key, boxes)
+
+
+def test_a_rollout_without_breaks_is_not_said_to_have_some(nb: ModuleType) -> None:
+    for key, breaks in (("chat", False), ("removed", True)):
+        diagnosis = nb.diagnose(nb.scenario_rollout(nb.scenarios()[key]))
+        finding = nb.growth_finding(
+            nb.growth_law(nb.growth_table(diagnosis.spans)), diagnosis.spans
+        )
+        assert ("this rollout's breaks" in finding) == breaks
+        assert ("its own breaks" in nb.growth_note(diagnosis.spans)) == breaks
+
+
+@pytest.mark.parametrize(
+    ("came", "words"),
+    [
+        ([1, 2, 3, 91, 5, 6], "1 token of turn 0's action was replaced by another"),
+        ([1, 2, 3, 91, 92, 5, 6], "1 token of turn 0's action was replaced by 2 others"),
+        ([1, 2, 3, 91, 6], "2 tokens of turn 0's action were replaced by 1 other"),
+    ],
+)
+def test_what_was_replaced_is_counted(nb: ModuleType, came: list[int], words: str) -> None:
+    diagnosis = nb.diagnose(make_rollout(nb, ([1, 2, 3], [4, 5, 6]), (came, [7])))
+    assert words in nb.break_title(diagnosis, diagnosis.breaks[0])
 
 
 # Mutants: each breaks one rule, and the cases above notice
