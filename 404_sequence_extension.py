@@ -632,16 +632,16 @@ def _(
     build_start_note,
     diagnosis,
 ):
-    _chips = (
-        turn_chips(diagnosis.rollout.trajectory, diagnosis.spans, diagnosis.rollout.vocab)
-        if diagnosis
-        else [[] for _ in build_drafts]
-    )
+    _read = diagnosis or diagnose_before(build_drafts, build_issues, build_scenario.vocab)
+    _chips = turn_chips(_read.rollout.trajectory, _read.spans, _read.rollout.vocab) if _read else []
     _verdicts = (
-        [span_words(_span, diagnosis.built.error_code is not None) for _span in diagnosis.spans]
-        if diagnosis
-        else [""] * len(build_drafts)
+        [span_words(_span, _read.built.error_code is not None) for _span in _read.spans]
+        if _read
+        else []
     )
+    _unread = len(build_drafts) - len(_chips)
+    _chips += [[] for _ in range(_unread)]
+    _verdicts += [""] * _unread
     _turns = [
         turn_html(
             _turn,
@@ -877,7 +877,9 @@ def _(diagnosis):
     ]
     _left = len(_names) - len(_drawn)
     if _left:
-        _others.append(note(f"{count_of(_left, 'more break')} not drawn.").text)
+        _others.append(
+            note(f"{count_of(_left, 'more break')} not drawn; the verdicts above name all.").text
+        )
     _told = note(
         "No turn splits: every observation starts with all that was held. For a split to look "
         f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
@@ -1556,6 +1558,10 @@ def _(own_overview):
         format_mapping=dict.fromkeys(
             ("tokens", "if unmerged"), lambda count: "" if count is pd.NA else f"{count:,}"
         ),
+        # long names end in dots where they would push the datums off a narrow window
+        style_cell=lambda _row, column, _value: (
+            {"maxWidth": "max(7rem, 23vw)", "width": "auto"} if column == "name" else {}
+        ),
         # a static page cannot sort, and has no arrows; its variable reaches into the widget
         label="Choose a rollout."
         '<span style="display:var(--seq-live,inline)"> The arrows beside a heading sort by it.'
@@ -1810,14 +1816,16 @@ class FieldIssue:
         turn: Turn the field belongs to, from 0.
         field: Name of the `TurnDraft` attribute.
         message: The sentence; names turn and index.
-        fatal: True when no trajectory can be built; False when the cookbook accepts the value
-            but the reader should look.
+        fatal: True when no trajectory can be built; False when the decision is the cookbook's
+            and the reader should look.
+        unmatched: The action has no logprobs, or not one per token; alone, that is refused.
     """
 
     turn: int
     field: str
     message: str
     fatal: bool = True
+    unmatched: bool = False
 
 
 @app.class_definition(hide_code=True)
@@ -2148,9 +2156,10 @@ def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> li
             f"Turn {turn} reports no logprobs, so no training data can be made. "
             f"Type `auto` or {count_of(count, 'number')}."
         )
-        return [FieldIssue(turn, "logprobs", message, fatal=False)]
+        return [FieldIssue(turn, "logprobs", message, fatal=False, unmatched=True)]
     notes: list[str] = []
-    if len(logprobs) != count:
+    uneven = len(logprobs) != count
+    if uneven:
         difference = abs(len(logprobs) - count)
         advice = f"Remove {difference}" if len(logprobs) > count else f"Add {difference}"
         notes.append(
@@ -2170,7 +2179,10 @@ def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> li
                 f"A logprob is at most 0: perhaps {-value:g}?"
             )
             break
-    return [FieldIssue(turn, "logprobs", message, fatal=False) for message in notes]
+    return [
+        FieldIssue(turn, "logprobs", message, fatal=False, unmatched=uneven and not index)
+        for index, message in enumerate(notes)
+    ]
 
 
 @app.function(hide_code=True)
@@ -5569,12 +5581,12 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
         rows.append(
             {
                 "scenario": title,
+                "what happens": lesson,
                 "turns": len(diagnosis.spans),
                 "datums": len(diagnosis.built.data),
                 "splits": "; ".join(splits) or "none",
                 "input tokens": diagnosis.tokens_processed,
                 "if nothing merged": diagnosis.tokens_unmerged,
-                "what happens": lesson,
             }
         )
     return pd.DataFrame(rows)
@@ -5736,15 +5748,27 @@ class Verdict:
 
 
 @app.function(hide_code=True)
-def break_sentences(found: Break, vocab: Mapping[int, str]) -> tuple[str, ...]:
-    """Where, what was lost, why, and what to do: the sentences of a turn that splits."""
+def break_sentences(
+    found: Break, vocab: Mapping[int, str], told: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """Where, what was lost, why, and what to do: the sentences of a turn that splits.
+
+    Args:
+        found: The break.
+        vocab: Text of token ids where known.
+        told: What need not be said again: cause and remedy of earlier turns, and whose they were.
+    """
+    why, helps = cause_sentence(found), remedy(found.cause)
+    if told and helps in told:
+        why = f"As for turn {told[why]}." if why in told else why
+        helps = f"as for turn {told[helps]}."
     got = "the observation ends" if found.got is None else f"got {token_label(found.got, vocab)}"
     sentences = [
         f"At position {found.position} of {found.held}: expected "
         f"{token_label(found.expected, vocab)} (turn {found.origin.turn}'s {found.origin.part}, "
         f"index {found.origin.index}), {got}.",
-        f"Cause: {cause_name(found.cause)}. {cause_sentence(found)}",
-        f"Remedy: {remedy(found.cause)}",
+        f"Cause: {cause_name(found.cause)}. {why}",
+        f"Remedy: {helps}",
     ]
     if found.resumes_datum is not None:
         sentences.append(
@@ -5756,16 +5780,22 @@ def break_sentences(found: Break, vocab: Mapping[int, str]) -> tuple[str, ...]:
 
 @app.function(hide_code=True)
 def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
-    """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses."""
+    """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses.
+
+    Cause and remedy are said once; later turns name the turn that has them.
+    """
     broken = {found.turn: found for found in diagnosis.breaks}
     opens = "open" if diagnosis.built.error_code is None else "would open"
     listed: list[Verdict] = []
+    told: dict[str, int] = {}
     for span in diagnosis.spans:
         found = broken.get(span.turn)
         remarks = tuple(item for item in diagnosis.remarks if item.turn == span.turn)
         noted = tuple(f"{item.message} {remark_remedy(item.code)}" for item in remarks)
         if found is not None:
-            sentences = break_sentences(found, diagnosis.rollout.vocab) + noted
+            sentences = break_sentences(found, diagnosis.rollout.vocab, told) + noted
+            for said in (cause_sentence(found), remedy(found.cause)):
+                told.setdefault(said, span.turn)
             headline = break_headline(found)
             listed.append(
                 Verdict(
@@ -6383,7 +6413,7 @@ def turn_html(
         widgets: One UI element per `TurnDraft` attribute.
         remove: The button that removes the turn.
         issues: Of this turn only.
-        chips: Of this turn; empty when no trajectory could be read.
+        chips: Of this turn; empty when it, or a turn before it, could not be read.
         history: The history mode as it stands.
     """
     hint = '<p class="edit-hint">Positions: the small numbers of the turn before.</p>'
@@ -6485,8 +6515,19 @@ def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
 
 @app.function(hide_code=True)
 def with_code(view: Any) -> Any:
-    """A teaching cell's output; the app hides code, so there the cell's code stands above it."""
-    return mo.show_code(view, position="above") if mo.app_meta().mode == "run" else view
+    """A teaching cell's output below the cell's code, where that is not on the page anyway.
+
+    That is in the app, and in a static page without code: the style sheet shows it only there.
+    """
+    mode = mo.app_meta().mode
+    if mode == "run":
+        return mo.show_code(view, position="above")
+    if mode == "script":  # no page, and cells have no source of their own
+        return view
+    code = "".join(inspect.findsource(inspect.stack(0)[1].frame)[0])
+    return mo.Html(
+        f'<div class="seq-own-code">{code_view(code, "python").text}</div>{mo.as_html(view).text}'
+    )
 
 
 @app.function(hide_code=True)
@@ -6569,17 +6610,32 @@ def span_words(span: TurnSpan, refused: bool = False) -> str:
 
 
 @app.function(hide_code=True)
+def diagnose_before(
+    drafts: Sequence[TurnDraft], issues: Sequence[FieldIssue], vocab: Mapping[int, str]
+) -> Diagnosis | None:
+    """The turns before the first one that cannot be read: nothing later changes them."""
+    first = min((issue.turn for issue in issues if issue.fatal), default=len(drafts))
+    rollout, _ = drafts_to_rollout(drafts[:first], vocab, "")
+    return diagnose(rollout) if rollout else None
+
+
+@app.function(hide_code=True)
 def outcome_html(
     drafts: Sequence[TurnDraft], issues: Sequence[FieldIssue], diagnosis: Diagnosis | None
 ) -> str:
     """The line under the editor: how many datums these turns become, or why none."""
     if diagnosis is None:
         bad = [issue for issue in issues if issue.fatal]
-        places = ", ".join(sorted({f"turn {issue.turn}" for issue in bad}))
+        unmatched = [issue for issue in issues if issue.unmatched]
+
+        def places(found: Sequence[FieldIssue]) -> str:
+            return ", ".join(f"turn {turn}" for turn in sorted({issue.turn for issue in found}))
+
+        also = f", and logprobs do not match ({places(unmatched)})" if unmatched else ""
         return (
             f'<p class="edit-outcome" role="status"><b>No trajectory yet.</b> '
-            f"{count_of(len(bad), 'field')} cannot be read ({places}); the figures below wait "
-            "for it.</p>"
+            f"{count_of(len(bad), 'field')} cannot be read ({places(bad)}){also}; the figures "
+            f"below wait for {'it' if len(bad) + len(unmatched) == 1 else 'them'}.</p>"
         )
     if diagnosis.built.error_message:
         return (
@@ -6900,7 +6956,18 @@ h3.seq-title{font-size:1.15em;margin:1.5em 0 .5em}
 """
         + "".join(f".seq-r{k} tr>:nth-last-child({k})," for k in range(1, 13))
         + """.seq-table .seq-number{text-align:right}
-.seq-table .seq-long{white-space:normal;min-width:14em;max-width:34em}
+.seq-table .seq-long{white-space:normal;min-width:22em;max-width:40em}
+.seq-table a{text-decoration:underline}
+.seq-told .seq-long{min-width:14em}
+.seq-rollouts td:nth-child(2){white-space:normal;overflow-wrap:anywhere;min-width:9em}
+@media (max-width:640px){
+  .seq-told,.seq-told>*{display:block}
+  .seq-told tr{display:grid;grid-template-columns:5em 1fr auto;
+    border-bottom:1px solid var(--border)}
+  .seq-told tr>*{border:0}
+  .seq-told tr>:last-child{grid-column:1/-1;min-width:0;max-width:none;white-space:normal}
+  .seq-table th,.seq-table td{padding:.2em .5em}
+}
 .seq-verdicts{list-style:none;margin:.5em 0;padding:0;display:grid;gap:.5em}
 .seq-verdict{border:1px solid var(--border);border-left:5px solid var(--seq-axis);
   border-radius:.35em;padding:.4em .8em;overflow-wrap:anywhere}
@@ -6932,7 +6999,8 @@ body:has(>marimo-code-hash) .seq-static-only{display:block}
 body:has(>marimo-code-hash) .seq-live-only{display:none}
 body:has(>marimo-code-hash){--seq-live:none}
 .marimo-cell.published:has(.seq-room),
-body:has(>marimo-code:empty) .marimo-cell:has(.seq-room){display:none}
+body:has(>marimo-code:empty) .marimo-cell:has(.seq-room),.seq-own-code{display:none}
+body:has(>marimo-code:empty) .seq-own-code{display:block}
 @media (prefers-reduced-motion:reduce){.vega-embed *,.seq-figure *{animation:none!important;
   transition:none!important;scroll-behavior:auto!important}}
 """
@@ -6991,7 +7059,13 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
 
 @app.function(hide_code=True)
 def table_html(
-    frame: pd.DataFrame, caption: str = "", merged: int = 0, row_heads: bool = False
+    frame: pd.DataFrame,
+    caption: str = "",
+    merged: int = 0,
+    row_heads: bool = False,
+    lead: int = 0,
+    name: str = "",
+    links: Mapping[int, str] | None = None,
 ) -> str:
     """A table as plain HTML: real header cells, texts escaped, numbers to the right.
 
@@ -6999,27 +7073,40 @@ def table_html(
     tags that HTML lets one omit are omitted, and one class of the table aligns a whole column.
 
     Args:
-        frame: The facts.
+        frame: The facts. Whole numbers get commas; token ids come as texts.
         caption: Stands above; left out when empty.
-        merged: That many columns from the left share a cell where rows in a row say the same.
+        merged: That many columns share a cell where rows in a row say the same: the first ones
+            after `lead`.
         row_heads: The first column names its row.
+        lead: Columns before those; each row has its own.
+        name: One more class of the table.
+        links: Where the second cell of a row leads: row to id of an element on the page.
     """
     columns = list(frame.columns)
     right = [pd.api.types.is_numeric_dtype(frame[column]) for column in columns]
     rows = frame.astype(object).to_numpy().tolist()
 
     def cell(at: int, place: int) -> str:
-        value, key = rows[at][place], rows[at][: place + 1]
-        if place < merged and at and rows[at - 1][: place + 1] == key:
+        value, key = rows[at][place], rows[at][lead : place + 1]
+        shares = lead <= place < lead + merged
+        if shares and at and rows[at - 1][lead : place + 1] == key:
             return ""
-        text = number_text(value) if isinstance(value, float) or value is pd.NA else str(value)
+        text = f"{value:,}" if type(value) is int else str(value)
+        if isinstance(value, float) or value is pd.NA:
+            text = number_text(value)
         kind = " class=seq-long" if len(text) > 60 else ""
-        if place < merged:
-            alike = itertools.takewhile(lambda row: row[: place + 1] == key, rows[at:])
-            kind = f" rowspan={sum(1 for _ in alike)}{' class=seq-number' * right[place]}"
+        if shares:
+            alike = itertools.takewhile(lambda row: row[lead : place + 1] == key, rows[at:])
+            span = sum(1 for _ in alike)
+            kind = f" rowspan={span}" * (span > 1)
+        if place < lead + merged:
+            kind += " class=seq-number" * right[place]
         tag = "th scope=row" if row_heads and not place else "td"
         # a bare `>` in a text closes nothing, and takes two thirds of the bytes
-        return f"<{tag}{kind}>{html.escape(text, quote=False).replace('&gt;', '>')}"
+        text = html.escape(text, quote=False).replace("&gt;", ">")
+        if links and place == 1 and at in links:
+            text = f'<a href="#{html.escape(links[at])}">{text}</a>'
+        return f"<{tag}{kind}>{text}"
 
     head = "".join(f"<th scope=col>{html.escape(str(column), quote=False)}" for column in columns)
     body = "".join(
@@ -7028,6 +7115,7 @@ def table_html(
     )
     # counted from the right: what cells share, they share from the left
     sides = "".join(f" seq-r{len(columns) - place}" for place, number in enumerate(right) if number)
+    sides += f" {name}" if name else ""
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f'<table class="seq-table{sides}">{title}<thead><tr>{head}<tbody>{body}</table>'
 
@@ -7876,11 +7964,11 @@ def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def table_box(frame: pd.DataFrame, caption: str, merged: int = 0) -> mo.Html:
-    """A small table in the page that scrolls on narrow screens."""
+def table_box(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
+    """A small table in the page that scrolls on narrow screens; `table` goes to `table_html`."""
     return mo.Html(
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(caption)}">'
-        f"{table_html(frame, caption, merged)}</div>"
+        f"{table_html(frame, caption, **table)}</div>"
     )
 
 
@@ -9232,12 +9320,12 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
     ]
     figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
     breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
-    breaks = breaks[["both had", "came", "held", "#", "turn", "position", "cause"]]
+    breaks = breaks[["#", "both had", "came", "held", "turn", "position", "cause"]]
     facts = details_table(
         matrix_facts(table),
         f"The same {len(table)} cells as a table",
         row_heads=True,
-        more=table_box(breaks, "The breaks that # stands for", merged=2).text,
+        more=table_box(breaks, "The breaks that # stands for", merged=2, lead=1).text,
     )
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
@@ -10976,7 +11064,8 @@ def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
         for found, figure in zip(diagnosis.breaks[1:], drawn[1:], strict=False)
     ]
     left = len(diagnosis.breaks) - len(drawn)
-    rest = note(f"{count_of(left, 'more break')} not drawn.").text if left > 0 else ""
+    told = f"{count_of(left, 'more break')} not drawn; the table above has all."
+    rest = note(told).text if left > 0 else ""
     return mo.Html("".join([*drawn[:1], *folded, rest]))
 
 
@@ -12110,7 +12199,8 @@ class Overview:
     """All rollouts of a file at a glance; nothing in it grows with tokens.
 
     Attributes:
-        table: One row per rollout, for people; columns that say nothing in any row are left out.
+        table: One row per rollout, for people: first what became of it, so that a narrow window
+            shows that; columns that say nothing in any row are left out.
         totals: Sums over all of them.
         advantages: From `group_advantages`.
         worth: Rows that a reader should see: those that split, warn, or are refused.
@@ -12144,24 +12234,27 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
             {
                 "#": index,
                 "name": printable(rollout.name, 60),
-                "group": printable(rollout.group or "", 30),
-                "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
-                "advantage": advantage,
-                "turns": len(diagnosis.spans),
                 "datums": len(diagnosis.built.data),
-                "breaks": len(diagnosis.breaks),
-                "main cause": causes.most_common(1)[0][0] if causes else "",
-                "warnings": len(diagnosis.remarks),
+                "main cause": "refused"
+                if diagnosis.built.error_code
+                else causes.most_common(1)[0][0]
+                if causes
+                else "",
                 "tokens": diagnosis.tokens_processed,
                 "if unmerged": diagnosis.tokens_unmerged,
+                "turns": len(diagnosis.spans),
+                "warnings": len(diagnosis.remarks),
                 "error": diagnosis.built.error_code or "",
+                "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
+                "advantage": advantage,
+                "group": printable(rollout.group or "", 30),
             }
         )
     table = pd.DataFrame(rows)
     if rows:  # with gaps: a refused rollout has no price, one without a group no advantage
         gaps = {"advantage": "Float64", "tokens": "Int64", "if unmerged": "Int64"}
         table = table.astype(gaps)
-    silent = ("group", "reward", "advantage", "breaks", "main cause", "warnings", "error")
+    silent = ("group", "reward", "advantage", "main cause", "warnings", "error")
     for column in silent if rows else ():
         if all(row[column] in ("", None, 0) for row in rows):
             table = table.drop(columns=column)
@@ -12189,7 +12282,7 @@ def counts_table(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
     return pd.DataFrame(
         [
-            {"": kind, "what": cause_name(name), "count": count, "what helps": sentence}
+            {"kind": kind, "what": cause_name(name), "count": count, "what helps": sentence}
             for kind, name, count, sentence in what_helps(totals)
         ]
     )
@@ -12224,21 +12317,27 @@ def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
     ]
     parts += [f"<p>{line}</p>" for line in lines]
     if totals.causes or totals.warnings or totals.errors:
-        parts.append(table_box(counts_table(totals), "Causes and warnings by count").text)
+        parts.append(
+            table_box(counts_table(totals), "Causes and warnings by count", name="seq-told").text
+        )
     return mo.Html("".join(parts))
 
 
 @app.function(hide_code=True)
-def diagnosis_views(diagnosis: Diagnosis, most: int = 40, drawn: int = 5) -> list[mo.Html]:
+def diagnosis_views(
+    diagnosis: Diagnosis, most: int = 40, drawn: int = 5, anchor: str = ""
+) -> list[mo.Html]:
     """One rollout: price, a verdict a turn, and its first breaks drawn.
 
     Args:
         diagnosis: Of any rollout, also one that is refused.
         most: Lines of verdicts at most.
         drawn: Breaks drawn at most; the first stands open, the others unfold.
+        anchor: Id of the heading, where a link leads to it.
     """
     name = html.escape(printable(diagnosis.rollout.name, 120))
-    views = [mo.Html(f'<h3 class="seq-title">{name}</h3>')]
+    mark = f' id="{html.escape(anchor)}"' if anchor else ""
+    views = [mo.Html(f'<h3 class="seq-title"{mark}>{name}</h3>')]
     if diagnosis.built.error_message is not None:
         views.append(note(diagnosis.built.error_message, "error"))
     else:
@@ -12255,7 +12354,11 @@ def diagnosis_views(diagnosis: Diagnosis, most: int = 40, drawn: int = 5) -> lis
             )
         views.append(figure)
     left = len(diagnosis.breaks) - drawn
-    return [*views, note(f"{count_of(left, 'more break')} not drawn.")] if left > 0 else views
+    if left > 0:
+        there = "section 9 of the app draws more, " if drawn < 5 else ""
+        told = f"{count_of(left, 'more break')} not drawn; {there}the command line names all."
+        views.append(note(told))
+    return views
 
 
 @app.function(hide_code=True)
@@ -12386,34 +12489,53 @@ def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
         f"<h1 class=seq-title>Report on {html.escape(printable(name, 120))}</h1>",
         reading_view(reading, found, "the file").text,
     ]
-    if len(found.table):
-        first = found.table.head(MAX_REPORT_ROWS)
-        parts.append(table_box(first, "Every rollout").text)
-        if len(found.table) > len(first):
-            left = f"{len(found.table) - len(first):,} more rows are left out here."
-            parts.append(note(left, "look").text)
-    size, told = 0, 0
+    details: list[str] = []
+    told: list[tuple[int, Diagnosis, list[mo.Html]]] = []
+    size = 0
+
+    def detail(index: int, diagnosis: Diagnosis, drawn: int, around: Sequence[mo.Html]) -> str:
+        views = diagnosis_views(diagnosis, 12, drawn, f"report-{index}")
+        return "".join(view.text for view in [*views, *around])
+
     order = [*found.worth, *(row for row in range(len(found.table)) if row not in found.worth)]
     for index in order[:MAX_REPORT_DETAILS]:
         advantage = found.advantages[index]
         diagnosis = diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
-        views = diagnosis_views(diagnosis, most=12, drawn=1)
         places = window_places(diagnosis)
+        around = []
         if places and len(diagnosis.runs) <= MAX_REPORT_RUNS:
             datum, start = next(iter(places.values()))
-            views += window_views(diagnosis, datum_rows(diagnosis, datum), start)
-        detail = "".join(view.text for view in views)
-        size += len(detail)
-        if told and size > MAX_REPORT_BYTES:
+            around = window_views(diagnosis, datum_rows(diagnosis, datum), start)
+        text = detail(index, diagnosis, 1, around)
+        if details and size + len(text) > MAX_REPORT_BYTES:
             break
-        parts.append(detail)
-        told += 1
-    if len(order) > told:
+        size += len(text)
+        details.append(text)
+        told.append((index, diagnosis, around))
+    # what is left of the bytes goes to further breaks, folded
+    for at, (index, diagnosis, around) in enumerate(told):
+        most = min(5, len(diagnosis.breaks))
+        for drawn in sorted({most, 2}, reverse=True) if most > 1 else ():
+            text = detail(index, diagnosis, drawn, around)
+            if size + len(text) - len(details[at]) <= MAX_REPORT_BYTES:
+                size += len(text) - len(details[at])
+                details[at] = text
+                break
+    if len(found.table):
+        first = found.table.head(MAX_REPORT_ROWS)
+        links = {index: f"report-{index}" for index, _, _ in told}
+        listed = table_box(first, "Every rollout", name="seq-rollouts", links=links)
+        parts.append(listed.text)
+        if len(found.table) > len(first):
+            left = f"{len(found.table) - len(first):,} more rows are left out here."
+            parts.append(note(left, "look").text)
+    parts += details
+    if len(order) > len(details):
         parts.append(
             note(
-                f"The details of {len(order) - told:,} rollouts are left out to keep this page "
-                "small; those that split, warn or are refused came first. The command line "
-                "tells all: `python 404_sequence_extension.py --trajectory FILE`.",
+                f"The details of {len(order) - len(details):,} rollouts are left out to keep "
+                "this page small; those that split, warn or are refused came first. The command "
+                "line tells all: `python 404_sequence_extension.py --trajectory FILE`.",
                 "look",
             ).text
         )

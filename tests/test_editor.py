@@ -17,7 +17,7 @@ import json
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 
@@ -503,6 +503,33 @@ def test_chips_show_what_is_carried_and_where_it_breaks(nb: ModuleType) -> None:
     assert kinds("shortened")[1] == ".....|AA"
     assert kinds("masked")[1] == ".......OOOOMMM"
     assert kinds("empty")[1] == "|AAA"
+
+
+def test_turns_before_one_that_cannot_be_read_keep_their_chips(nb: ModuleType) -> None:
+    chat = nb.scenarios()["chat"]
+    drafts = list(chat.drafts)
+    whole = nb.diagnose(nb.scenario_rollout(chat))
+    for bad in range(len(drafts)):
+        typed = [*drafts[:bad], replace(drafts[bad], ac="x"), *drafts[bad + 1 :]]
+        rollout, issues = nb.drafts_to_rollout(typed, chat.vocab, "typed")
+        assert rollout is None
+        read = nb.diagnose_before(typed, issues, chat.vocab)
+        assert (read.spans if read else ()) == whole.spans[:bad]
+
+
+def test_every_turn_that_blocks_is_named(nb: ModuleType) -> None:
+    drafts = [nb.TurnDraft("1 2", "3", "-1")] * 11
+    drafts[2] = nb.TurnDraft("1", "x", "-1")
+    _, issues = nb.drafts_to_rollout(drafts, {}, "typed")
+    said = nb.outcome_html(drafts, issues, None)
+    assert "1 field cannot be read (turn 2); the figures below wait for it." in said
+    drafts[10] = nb.TurnDraft("1", "x", "-1")
+    drafts[0] = nb.TurnDraft("1 2", "3", "-1 -2")
+    drafts[1] = nb.TurnDraft("1 2", "3", "")
+    _, issues = nb.drafts_to_rollout(drafts, {}, "typed")
+    said = nb.outcome_html(drafts, issues, None)
+    assert "2 fields cannot be read (turn 2, turn 10)" in said
+    assert "logprobs do not match (turn 0, turn 1); the figures below wait for them." in said
 
 
 def test_long_turns_are_shown_around_the_break_and_at_the_end(nb: ModuleType) -> None:

@@ -595,6 +595,18 @@ def test_stretches_hold_every_token(nb: ModuleType, stories: list[tuple[str, str
         assert told == facts
 
 
+def test_whole_numbers_have_commas_but_no_token_ids(nb: ModuleType) -> None:
+    page = nb.table_html(pd.DataFrame({"tokens": [20546, 7], "id": ["20546", "7"]}))
+    assert "<td>20,546<td>20546<tr>" in page
+
+
+def test_cells_are_shared_behind_a_column_of_keys(nb: ModuleType) -> None:
+    frame = pd.DataFrame({"#": [1, 2, 3], "a": ["x", "x", "y"], "b": ["u", "v", "v"]})
+    body = nb.table_html(frame, merged=2, lead=1).partition("<tbody>")[2]
+    key = "<td class=seq-number>"
+    assert body == f"<tr>{key}1<td rowspan=2>x<td>u<tr>{key}2<td>v<tr>{key}3<td>y<td>v</table>"
+
+
 def test_long_tables_say_what_they_leave_out(nb: ModuleType) -> None:
     page = nb.details_table(pd.DataFrame({"a": range(10)}), limit=4).text
     assert page.count("<tr>") == 5

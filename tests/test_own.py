@@ -10,6 +10,7 @@ Invariants:
 """
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -145,7 +146,30 @@ def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
 def test_every_refusal_of_the_cases_says_what_helps() -> None:
     reading = nb.read_rollouts(CASES)
     table = nb.counts_table(nb.overview(reading.rollouts).totals)
-    refused = table[table[""] == "refused"]
+    refused = table[table["kind"] == "refused"]
     assert len(refused) == 3
     assert refused["what helps"].nunique() == 3
     assert not refused["what helps"].str.contains("See what").any()
+
+
+def test_report_leads_from_its_table_to_every_rollout_told() -> None:
+    """Invariants 1 and 2: links and ids are made of the row's number; breaks fold within bounds."""
+    reading = nb.read_rollouts(CASES)
+    text = nb.report_view(reading, nb.overview(reading.rollouts), "cases.jsonl").text
+    links = re.findall(r'<a href="#([^"]*)">', text)
+    assert links
+    assert all(re.fullmatch(r"report-\d+", link) for link in links)
+    assert sorted(links) == sorted(re.findall(r'id="(report-\d+)"', text))
+    assert len(text) < nb.MAX_REPORT_BYTES + 20_000
+    few = shown({"transitions": [{"ob": [i], "ac": [1], "logprobs": [-0.1]} for i in range(4)]})
+    assert "not drawn" not in few
+    assert len(re.findall("<summary>Turn [23] splits", few)) == 2
+
+
+def test_overview_says_first_what_became_of_a_rollout() -> None:
+    table = nb.overview(nb.read_rollouts(CASES).rollouts).table
+    assert table.columns[:5].tolist() == ["#", "name", "datums", "main cause", "tokens"]
+    refused = table[table["main cause"] == "refused"]
+    assert (refused["datums"] == 0).all()
+    assert (refused["error"] != "").all()
+    assert len(refused) == (table["datums"] == 0).sum()

@@ -137,6 +137,8 @@ def test_page_with_code_draws_every_figure(browser: Browser, exported_html: Expo
         assert reader.figures().count() > 0
         assert reader.blank_figures() == []
         assert reader.failed_cells() == []
+        assert page.locator(".seq-own-code").count() == 2  # the cells' own code is there
+        assert page.locator(".seq-own-code:visible").count() == 0
         # An editor per cell has the browser style the page anew hundreds of times; cells that
         # are out of sight are left out of that.
         cell = page.locator(".marimo-cell").last
@@ -158,6 +160,9 @@ def test_story_is_complete_and_says_what_needs_a_kernel(story_page: Reader) -> N
     assert top is not None
     assert first_field is not None
     assert top["y"] < first_field["y"]
+    # Where the text speaks of code, the code is there.
+    code = page.locator(".seq-own-code:visible").all_inner_texts()
+    assert ["traj_advantage=1.0" in code[0], "compute_advantages(" in code[1]] == [True, True]
     assert story_page.figures().count() > 0
     assert story_page.blank_figures() == []
     assert story_page.failed_cells() == []

@@ -823,6 +823,16 @@ def test_verdict_list_joins_turns_that_extend(nb: ModuleType) -> None:
     assert page.count("<li class=") == 2
 
 
+def test_cause_and_remedy_are_said_once(nb: ModuleType) -> None:
+    turns = [([turn, 1000 + turn], [2000 + turn]) for turn in range(4)]
+    listed = nb.verdicts(nb.diagnose(make_rollout(nb, *turns)))
+    said = [item.sentences[1:3] for item in listed if item.kind == "splits"]
+    assert said[0][1] == f"Remedy: {nb.remedy(listed[1].found.cause)}"
+    for cause, helps in said[1:]:
+        assert cause == "Cause: new context. As for turn 1."
+        assert helps == "Remedy: as for turn 1."
+
+
 def test_verdict_list_is_capped(nb: ModuleType) -> None:
     turns = [([turn, 1000 + turn], [2000 + turn]) for turn in range(60)]
     page = nb.verdict_list(nb.verdicts(nb.diagnose(make_rollout(nb, *turns)))).text
