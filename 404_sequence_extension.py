@@ -332,32 +332,10 @@ with app.setup(hide_code=True):
 
 @app.cell(hide_code=True)
 def _():
-    # `python 404_sequence_extension.py`: the command line instead of the story. This cell refers
-    # to no other, so it runs first. Its functions come from the module that was started; a flat
-    # script made from the notebook has not defined them yet and runs the story.
-    if mo.app_meta().mode == "script" and SCRIPT.__name__ == "__main__" and hasattr(SCRIPT, "main"):
-        sys.exit(SCRIPT.main(sys.argv[1:]))
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     # `marimo export html ... -- --trajectory FILE`: the report in front of the tutorial.
     _file = mo.cli_args().get("trajectory")
     _reading = read_file(str(_file)) if _file else None
     report_view(_reading, overview(_reading.rollouts), Path(str(_file)).name) if _reading else None
-    return
-
-
-@app.cell(hide_code=True)
-def _():
-    # First of all outputs: marimo makes an editor for every cell, and each of them restyles the
-    # whole page, for minutes. What is out of sight is left out of that. The cell in hand is
-    # exempt: its buttons stand outside its box.
-    mo.Html(
-        "<style>.marimo-cell:not(.published,:hover,:focus-within)"
-        "{content-visibility:auto;contain-intrinsic-size:auto 60px}</style>"
-    )
     return
 
 
@@ -392,6 +370,28 @@ def _():
     10. [Check yourself](#10-check-yourself): answer before the code does.
     11. [Summary](#11-summary): what people say, and what the code says.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # Early among the outputs: marimo makes an editor for every cell, and each of them restyles the
+    # whole page, for minutes. What is out of sight is left out of that. The cell in hand is
+    # exempt: its buttons stand outside its box.
+    mo.Html(
+        "<style>.marimo-cell:not(.published,:hover,:focus-within)"
+        "{content-visibility:auto;contain-intrinsic-size:auto 60px}</style>"
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    # `python 404_sequence_extension.py`: the command line instead of the story. This cell refers
+    # to no other, so it runs early. Its functions come from the module that was started; a flat
+    # script made from the notebook has not defined them yet and runs the story.
+    if mo.app_meta().mode == "script" and SCRIPT.__name__ == "__main__" and hasattr(SCRIPT, "main"):
+        sys.exit(SCRIPT.main(sys.argv[1:]))
     return
 
 
@@ -865,27 +865,12 @@ def _(diagnosis):
     _scenario = scenarios()["removed"]
     _splits = diagnosis is not None and bool(diagnosis.breaks)
     _shown = diagnosis if _splits else diagnose(scenario_rollout(_scenario))
-    # The first break is the figure; the others unfold below it, in the static page too.
-    _drawn = [
-        break_figure(break_table(_shown, _found), break_title(_shown, _found)).text
-        for _found in _shown.breaks[:8]
-    ]
-    _names = [break_headline(_found) for _found in _shown.breaks]
-    _others = [
-        f'<details class="seq-facts"><summary>{html.escape(_name)}</summary>{_figure}</details>'
-        for _name, _figure in zip(_names[1:], _drawn[1:], strict=False)
-    ]
-    _left = len(_names) - len(_drawn)
-    if _left:
-        _others.append(
-            note(f"{count_of(_left, 'more break')} not drawn; the verdicts above name all.").text
-        )
     _told = note(
         "No turn splits: every observation starts with all that was held. For a split to look "
         f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
     ).text
     break_shown = _shown if diagnosis else None
-    mo.Html("".join([*([] if _splits else [_told]), *_drawn[:1], *_others])) if diagnosis else None
+    mo.Html(("" if _splits else _told) + break_drawings(_shown, most=8).text) if diagnosis else None
     return (break_shown,)
 
 
@@ -1300,8 +1285,9 @@ def _(env_diagnosis):
     _table = alignment_table(env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab)
     mo.vstack(
         [
-            *rollout_figures(env_diagnosis, most=3),
             breaks_view(env_diagnosis),
+            break_drawings(env_diagnosis),
+            *rollout_figures(env_diagnosis, most=1),
             details_table(
                 stretch_facts(strip_facts(_table)), "Every token of every datum as a table"
             ),
@@ -2521,976 +2507,6 @@ def scenarios() -> dict[str, Scenario]:
         ),
     )  # fmt: skip
     return {scenario.key: scenario for scenario in listed}
-
-
-@app.function(hide_code=True)
-def element_to_native(element: Any) -> Any:
-    """A flat element as the file format writes it: a token id, or one object per image.
-
-    Bytes that are text (stand-ins, see `image_chunk`) are their own id; a real picture becomes
-    a data URI, so that reading it back gives an equal chunk.
-
-    Raises:
-        TypeError: The chunk is neither text nor an image.
-    """
-    if isinstance(element, int):
-        return element
-    if isinstance(element, tinker.types.ImageAssetPointerChunk):
-        tokens = element.expected_tokens
-        return {"image": element.location, "tokens": tokens, "asset": element.format}
-    if not isinstance(element, tinker.types.ImageChunk):
-        raise TypeError(f"The file format holds tokens and images, not {type(element).__name__}.")
-    try:
-        image = element.data.decode()
-    except UnicodeDecodeError:
-        image = "data:"
-    if element.format != "png" or image.startswith("data:"):
-        content = base64.b64encode(element.data).decode()
-        image = f"data:image/{element.format};base64,{content}"
-    return {"image": image, "tokens": element.expected_tokens}
-
-
-@app.function(hide_code=True)
-def trajectory_to_native(
-    trajectory: Trajectory,
-    name: str | None = None,
-    group: str | None = None,
-    vocab: Mapping[int, str] | None = None,
-) -> dict[str, Any]:
-    """A trajectory in the file format; `json.dumps` of it is one line of a JSONL file."""
-
-    def number(value: float | None) -> Any:
-        if value is None or math.isfinite(value):
-            return value if value is None else float(value)
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-    turns: list[dict[str, Any]] = []
-    held: list[Any] | None = None
-    for transition in trajectory.transitions:
-        observation: list[Any] = []
-        for chunk in transition.ob.chunks:
-            if isinstance(chunk, tinker.EncodedTextChunk):
-                observation += map(int, chunk.tokens)
-            else:
-                observation.append(element_to_native(chunk))
-        action, logprobs = list(map(int, transition.ac.tokens)), transition.ac.maybe_logprobs
-        extends = held is not None and observation[: len(held)] == held
-        turns.append(
-            {
-                **({"append": observation[len(held or ()) :]} if extends else {"ob": observation}),
-                "ac": action,
-                "logprobs": logprobs and [number(logprob) for logprob in logprobs],
-                "reward": number(transition.reward),
-                "episode_done": transition.episode_done,
-                "metrics": {key: number(value) for key, value in transition.metrics.items()},
-            }
-        )
-        held = observation + action
-    words = {str(token): text for token, text in (vocab or {}).items()}
-    labels = {"name": name, "group": group, "vocab": words}
-    return {**{key: value for key, value in labels.items() if value}, "transitions": turns}
-
-
-@app.function(hide_code=True)
-def rollout_to_native(rollout: Rollout) -> dict[str, Any]:
-    """A rollout with its name, group and vocabulary in the file format."""
-    return trajectory_to_native(rollout.trajectory, rollout.name, rollout.group, rollout.vocab)
-
-
-@app.class_definition(hide_code=True)
-@dataclass(frozen=True)
-class FileIssue:
-    """One sentence about a file, or about one trajectory in it.
-
-    Attributes:
-        message: The sentence; names line, trajectory, turn, field and index as far as known.
-        line: Line of the file, from 1.
-        trajectory: Index of the trajectory in the file, from 0; None when it is about the file.
-    """
-
-    message: str
-    line: int | None = None
-    trajectory: int | None = None
-
-
-@app.class_definition(hide_code=True)
-@dataclass(frozen=True)
-class Reading:
-    """What a file holds: the rollouts that can be read, and a sentence on each that cannot.
-
-    Attributes:
-        rollouts: In the order of the file.
-        issues: In the order of the file.
-        left_out: A sentence when a bound ended the reading early, else None.
-    """
-
-    rollouts: tuple[Rollout, ...]
-    issues: tuple[FileIssue, ...]
-    left_out: str | None = None
-
-
-@app.class_definition(hide_code=True)
-class RecordError(ValueError):
-    """What is wrong with one value of a file.
-
-    Attributes:
-        path: Keys and indices that lead from the file's value to the wrong one.
-        line: Line of the file where the parser stopped, when it is known without `path`.
-    """
-
-    def __init__(self, message: str, path: Sequence[Any] = (), line: int | None = None) -> None:
-        super().__init__(message)
-        self.path = tuple(path)
-        self.line = line
-
-
-@app.class_definition(hide_code=True)
-class RepeatedKeyObject(dict[str, Any]):
-    """A JSON object that holds one key twice; JSON leaves open which value counts."""
-
-    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs)
-        self.key = next(key for key, count in counts.items() if count > 1)
-
-
-@app.function(hide_code=True)
-def describe_value(value: Any) -> str:
-    """A JSON value in a few characters, for use in a sentence."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return f"the text {shown(value)}" if isinstance(value, str) else shown(repr(value))
-
-
-@app.function(hide_code=True)
-def read_number(value: Any) -> Any:
-    """The words for numbers that JSON lacks, as numbers; anything else as it is."""
-    words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-    return words.get(value, value) if isinstance(value, str) else value
-
-
-@app.class_definition(hide_code=True)
-class TokenList(RootModel):
-    """Token ids. Strict: no float, no boolean, no text."""
-
-    root: Annotated[
-        list[Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID)]],
-        Field(strict=True),
-        FailFast(),
-    ]
-
-
-@app.class_definition(hide_code=True)
-class NumberList(RootModel):
-    """Numbers only: the usual logprobs, checked without a call per entry."""
-
-    root: Annotated[list[Annotated[float, Field(strict=True)]], Field(strict=True), FailFast()]
-
-
-@app.class_definition(hide_code=True)
-class LooseNumberList(RootModel):
-    """Numbers where an entry may also be null or a word, see `read_number`."""
-
-    root: Annotated[
-        list[Annotated[float | None, Field(strict=True), BeforeValidator(read_number)]],
-        Field(strict=True),
-        FailFast(),
-    ]
-
-
-@app.class_definition(hide_code=True)
-class ImageRecord(BaseModel):
-    """One image inside an observation, as `element_to_native` writes it."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-    image: str
-    tokens: Annotated[int, Field(ge=0, le=MAX_IMAGE_TOKENS)]
-    asset: Literal["png", "jpeg"] | None = None
-
-
-@app.function(hide_code=True)
-def record_to_chunk(record: ImageRecord) -> Any:
-    """The cookbook's chunk for one image; equal records give equal chunks.
-
-    Raises:
-        PydanticCustomError: A data URI that does not hold base64 of a png or jpeg.
-    """
-    if record.asset is not None:
-        return tinker.types.ImageAssetPointerChunk(
-            location=record.image, format=record.asset, expected_tokens=record.tokens
-        )
-    uri = re.match(r"data:image/(\w+);base64,", record.image)
-    if uri is None:
-        return image_chunk(record.image, record.tokens)
-    if uri[1] not in ("png", "jpeg"):
-        raise PydanticCustomError("image", "only png and jpeg images are read")
-    try:
-        data = base64.b64decode(record.image[uri.end() :], validate=True)
-    except ValueError:
-        raise PydanticCustomError("image", "the data URI does not hold valid base64") from None
-    return tinker.types.ImageChunk(
-        data=data, format="jpeg" if uri[1] == "jpeg" else "png", expected_tokens=record.tokens
-    )
-
-
-@app.class_definition(hide_code=True)
-class ElementList(RootModel):
-    """Token ids and images: an observation that holds at least one image."""
-
-    root: Annotated[
-        list[
-            Annotated[
-                Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID), Tag("token")]
-                | Annotated[ImageRecord, AfterValidator(record_to_chunk), Tag("picture")],
-                Discriminator(lambda value: "picture" if isinstance(value, dict) else "token"),
-            ]
-        ],
-        Field(strict=True),
-        FailFast(),
-    ]
-
-
-@app.function(hide_code=True)
-def read_elements(value: Any) -> TokenList | ElementList | None:
-    """An observation as flat elements: token ids only, or with one chunk per image.
-
-    Raises:
-        ValidationError: With the index of the first wrong element.
-    """
-    if value is None:
-        return None
-    try:
-        return TokenList.model_validate(value)
-    except ValidationError:
-        if not isinstance(value, list) or not any(isinstance(entry, dict) for entry in value):
-            raise
-    return ElementList.model_validate(value)
-
-
-@app.function(hide_code=True)
-def read_logprobs(value: Any) -> list[float] | None:
-    """Logprobs as a plain list, or as completion servers nest them.
-
-    Read are `[-0.1, null, "NaN"]`, `{"token_logprobs": [...]}` and
-    `{"content": [{"logprob": -0.1}, ...]}`; an entry that is null becomes NaN.
-    """
-    if isinstance(value, dict) and "token_logprobs" in value:
-        value = value["token_logprobs"]
-    elif isinstance(value, dict) and isinstance(value.get("content"), list):
-        value = [
-            entry.get("logprob") if isinstance(entry, dict) else entry for entry in value["content"]
-        ]
-    if value is None:
-        return None
-    try:
-        return NumberList.model_validate(value).root
-    except ValidationError:
-        loose = LooseNumberList.model_validate(value).root
-    return [math.nan if number is None else number for number in loose]
-
-
-@app.function(hide_code=True)
-def read_vocabulary(value: Any) -> dict[int, str]:
-    """Token texts by id. Keys of a JSON object are text, so ids arrive as `"17"`.
-
-    Raises:
-        PydanticCustomError: With the first wrong entry.
-    """
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise PydanticCustomError("dict_type", "not an object")
-    problem = ""
-    vocab: dict[int, str] = {}
-    if len(value) > MAX_VOCABULARY:
-        problem = f"expected at most {MAX_VOCABULARY:,} entries, got {len(value):,}"
-    for key, text in value.items() if not problem else ():
-        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_TOKEN_ID:
-            problem = f"expected a token id as key, got {shown(key)}"
-        elif not isinstance(text, str):
-            problem = f"expected a text for token {key}, got {describe_value(text)}"
-        elif len(text) > MAX_NAME_CHARS:
-            problem = f"the text of token {key} is longer than {MAX_NAME_CHARS:,} characters"
-        elif not text.isascii() and re.search("[\ud800-\udfff]", text):
-            problem = f"the text of token {key} holds half of a surrogate pair"
-        if problem:
-            break
-        vocab[int(key)] = text
-    if problem:
-        raise PydanticCustomError("vocabulary", "{problem}", {"problem": problem})
-    return vocab
-
-
-@app.class_definition(hide_code=True)
-class TurnRecord(BaseModel):
-    """One turn. The aliases are the table of key names that are read.
-
-    `ob`, `append`, `ac` are this page's own names, `tokens.*` those of verifiers trajectory
-    steps, `prompt_token_ids` and the like those of completion servers.
-    """
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-    ob: Annotated[Any, PlainValidator(read_elements)] = Field(
-        default=None,
-        validation_alias=AliasChoices(
-            "ob",
-            AliasPath("tokens", "prompt_ids"),
-            "prompt_token_ids",
-            AliasPath("choices", 0, "prompt_token_ids"),
-        ),
-    )
-    append: Annotated[Any, PlainValidator(read_elements)] = None
-    ac: TokenList = Field(
-        validation_alias=AliasChoices(
-            "ac",
-            AliasPath("tokens", "completion_ids"),
-            "completion_token_ids",
-            "token_ids",
-            AliasPath("choices", 0, "token_ids"),
-            AliasPath("outputs", 0, "token_ids"),
-        )
-    )
-    logprobs: Annotated[Any, PlainValidator(read_logprobs)] = Field(
-        default=None,
-        validation_alias=AliasChoices(
-            AliasPath("tokens", "completion_logprobs"),
-            "completion_logprobs",
-            "logprobs",
-            AliasPath("choices", 0, "logprobs"),
-        ),
-    )
-    reward: Annotated[float | None, BeforeValidator(read_number)] = None
-    episode_done: bool | None = None
-    metrics: (
-        Annotated[
-            dict[
-                Annotated[str, Field(max_length=MAX_NAME_CHARS)],
-                Annotated[float, BeforeValidator(read_number)],
-            ],
-            Field(max_length=1_000),
-        ]
-        | None
-    ) = None
-
-
-@app.class_definition(hide_code=True)
-class TrajectoryRecord(BaseModel):
-    """One trajectory. A reward of its own belongs to its last turn when no turn has one."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None
-    group: Annotated[
-        str | None,
-        Field(max_length=MAX_NAME_CHARS),
-        BeforeValidator(lambda value: str(value) if type(value) is int else value),
-    ] = Field(default=None, validation_alias=AliasChoices("group", "example_id"))
-    vocab: Annotated[Any, PlainValidator(read_vocabulary)] = Field(default_factory=dict)
-    transitions: Annotated[list[TurnRecord], Field(max_length=MAX_ROLLOUT_TURNS), FailFast()] = (
-        Field(
-            validation_alias=AliasChoices(
-                "transitions", "trajectory", "steps", "turns", "responses"
-            )
-        )
-    )
-    reward: Annotated[float | None, BeforeValidator(read_number)] = None
-
-
-@app.function(hide_code=True)
-def record_problem(error: ValidationError) -> RecordError:
-    """The first problem pydantic found, in the words of this page."""
-    first = error.errors(include_url=False)[0]
-    path = tuple(step for step in first["loc"] if step not in ("token", "picture"))
-    kind, got, context = first["type"], first["input"], first.get("ctx", {})
-    token = any(
-        step in ("ob", "append", "ac", "prompt_ids", "completion_ids")
-        or str(step).endswith("token_ids")
-        for step in path
-    )
-    if kind == "missing" and path[-1:] == ("ac",):
-        return RecordError(
-            "no action tokens (`ac`, `token_ids`, `completion_token_ids` or "
-            "`tokens.completion_ids`)",
-            path[:-1],
-        )
-    if kind == "missing":
-        return RecordError(f"`{path[-1]}` is missing", path[:-1])
-    if kind in ("image", "vocabulary"):
-        return RecordError(first["msg"], path)
-    if kind in ("too_long", "string_too_long"):
-        unit = "entries" if kind == "too_long" else "characters"
-        return RecordError(f"longer than {context['max_length']:,} {unit}", path)
-    if kind == "string_unicode":
-        return RecordError("holds half of a surrogate pair, so it is not valid text", path)
-    expected = {
-        "int_type": "a whole number",
-        "float_type": "a number",
-        "list_type": "a list",
-        "dict_type": "an object",
-        "model_type": "an object",
-        "string_type": "a text",
-        "bool_type": "true or false",
-        "literal_error": f"one of {context.get('expected', '')}",
-    }.get(kind, first["msg"])
-    if path[-1:] == ("tokens",) and kind in ("int_type", "less_than_equal", "greater_than_equal"):
-        expected = f"a whole number from 0 to {MAX_IMAGE_TOKENS:,}"
-    elif token and kind in ("int_type", "less_than_equal", "greater_than_equal"):
-        expected = f"a token id (a whole number from 0 to {MAX_TOKEN_ID})"
-    return RecordError(f"expected {expected}, got {describe_value(got)}", path)
-
-
-@app.function(hide_code=True)
-def record_to_rollout(record: TrajectoryRecord, name: str) -> Rollout:
-    """A validated record as a rollout.
-
-    Observations share chunk objects: one that extends the previous observation + action holds
-    the previous chunks and adds its own. A rollout of T turns and n tokens so takes memory of
-    order n + T^2 chunk references, also where the file repeats the history in every turn.
-
-    Args:
-        record: What pydantic made of the file's value.
-        name: Used when the record has no name.
-
-    Raises:
-        RecordError: A turn has no observation, has two, or the turns are too long together.
-    """
-    transitions: list[Transition] = []
-    held: list[Any] = []
-    chunks: list[Any] = []
-    added: list[Any] = []
-    length = total = 0
-    rewards = [turn.reward for turn in record.transitions]
-    if rewards and all(reward is None for reward in rewards):
-        rewards[-1] = record.reward
-    for index, (turn, reward) in enumerate(zip(record.transitions, rewards, strict=True)):
-        path = ("transitions", index)
-        if turn.ob is None and turn.append is None:
-            raise RecordError(
-                "no observation (`ob`, `append`, `prompt_token_ids` or `tokens.prompt_ids`)", path
-            )
-        if turn.ob is not None and turn.append is not None:
-            raise RecordError("both `ob` and `append`, of which a turn has one", path)
-        if turn.append is not None and not index:
-            raise RecordError("the first turn has nothing to append to; it needs `ob`", path)
-        given = turn.append if turn.ob is None else turn.ob
-        fresh: list[Any] = given.root
-        if turn.ob is not None and fresh[: len(held)] == held:
-            fresh = fresh[len(held) :]
-        elif turn.ob is not None:
-            held, chunks, length = [], [], 0
-        # Tokens are checked already, and chunks that are shared would be checked every turn.
-        if isinstance(given, TokenList):
-            added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
-            length += len(fresh)
-        else:
-            added = elements_to_model_input(fresh).chunks
-            length += sum(chunk.length for chunk in added)
-        action = turn.ac.root
-        length += len(action)
-        total += length
-        if total > MAX_ROLLOUT_TOKENS:
-            raise RecordError(
-                f"the observations and actions up to here hold more than {MAX_ROLLOUT_TOKENS:,} "
-                "tokens; split the rollout",
-                path,
-            )
-        observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
-        last = index + 1 == len(record.transitions)
-        transitions.append(
-            Transition(
-                ob=observation,
-                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=turn.logprobs),
-                reward=0.0 if reward is None else reward,
-                episode_done=last if turn.episode_done is None else turn.episode_done,
-                metrics=dict(turn.metrics or {}),
-            )
-        )
-        held.extend(fresh)
-        held.extend(action)
-        said = [tinker.EncodedTextChunk.model_construct(tokens=action)] if action else []
-        chunks = [*observation.chunks, *said]
-    return Rollout(
-        name=record.name or name,
-        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
-        vocab=record.vocab,
-        group=record.group,
-    )
-
-
-@app.function(hide_code=True)
-def parse_json(text: str) -> tuple[Any, bool]:
-    """JSON text to a value, and whether an object in it holds one key twice.
-
-    Raises:
-        RecordError: The text is not JSON, is nested too deep, or holds too much; every bound
-            is counted on the text, before a single object is made.
-    """
-    for signs, limit, unit in (
-        (",", MAX_FILE_VALUES, "commas"),
-        ("[{", MAX_FILE_CONTAINERS, "lists and objects"),
-        ('"', MAX_FILE_QUOTES, "quotation marks"),
-    ):
-        count = sum(text.count(sign) for sign in signs)
-        if count > limit:
-            raise RecordError(f"holds {count:,} {unit}, but at most {limit:,} are read")
-
-    repeated = False
-
-    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
-        repeated = True
-        return RepeatedKeyObject(pairs)
-
-    try:
-        return json.loads(text, object_pairs_hook=make_object), repeated
-    except json.JSONDecodeError as error:
-        message = {
-            "Extra data": "more text after the end of the JSON value",
-            "Expecting value": "expected a value",
-        }.get(error.msg, error.msg[0].lower() + error.msg[1:].removesuffix(" at"))
-        place = f"column {error.colno:,}: {message}"
-        raise RecordError(f"not valid JSON at {place}", line=error.lineno) from None
-    except RecursionError:
-        raise RecordError("nested too deep to be read") from None
-    except ValueError:
-        # Python refuses to convert integers of more than 4300 digits.
-        number = re.search(r"[0-9]{4301}", text)
-        line = text.count("\n", 0, number.start()) + 1 if number else None
-        raise RecordError("a number with more than 4,300 digits", line=line) from None
-
-
-@app.function(hide_code=True)
-def json_children(text: str, position: int) -> Iterator[tuple[Any, int]]:
-    """Keys or indices of the JSON container at `position`, each with where its value starts.
-
-    Only for text that `parse_json` has accepted; a scalar has no children.
-    """
-    skip = re.compile(r"[\s,:]*")
-    decoder = json.JSONDecoder()
-
-    def after(place: int) -> int:
-        match = skip.match(text, place)
-        return match.end() if match else place
-
-    opener = text[position] if position < len(text) else ""
-    if opener not in "[{" or not opener:
-        return
-    position = after(position + 1)
-    index = 0
-    while text[position] not in "]}":
-        key: Any = index
-        if opener == "{":
-            key, position = decoder.raw_decode(text, position)
-            position = after(position)
-        yield key, position
-        _, position = decoder.raw_decode(text, position)
-        position = after(position)
-        index += 1
-
-
-@app.function(hide_code=True)
-def json_position(text: str, position: int, path: Sequence[Any]) -> int:
-    """Where the value at `path` starts, or its nearest container that can be found soon."""
-    for step in path:
-        for count, (key, place) in enumerate(json_children(text, position)):
-            if count > 100_000:
-                return position
-            if key == step:
-                position = place
-                break
-        else:
-            return position
-    return position
-
-
-@app.function(hide_code=True)
-def refuse_repeated_keys(value: Any) -> None:
-    """Walk a JSON value that is known to come from text with a repeated key.
-
-    Raises:
-        RecordError: With the path of the first object that holds a key twice.
-    """
-    todo: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
-    while todo:
-        item, path = todo.pop()
-        if isinstance(item, RepeatedKeyObject):
-            raise RecordError(f"the key {shown(item.key)} stands twice in one object", path)
-        children: Iterable[tuple[Any, Any]] = ()
-        if isinstance(item, dict):
-            children = item.items()
-        elif isinstance(item, list):
-            children = enumerate(item)
-        todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
-
-
-@app.function(hide_code=True)
-def is_turn(value: Any) -> bool:
-    """True for an object that is one turn rather than a whole trajectory."""
-    return (
-        isinstance(value, dict)
-        and not any(key in value for key in TRAJECTORY_KEYS)
-        and any(key in value for key in TURN_KEYS)
-    )
-
-
-@app.function(hide_code=True)
-def is_rollout(value: Any) -> bool:
-    """True for an object that is a trajectory or one turn of one."""
-    return isinstance(value, dict) and any(key in value for key in (*TRAJECTORY_KEYS, *TURN_KEYS))
-
-
-@app.function(hide_code=True)
-def value_to_rollout(value: Any, name: str, repeated: bool = False) -> Rollout:
-    """One trajectory of a file as a rollout: an object, a list of turns, or a single turn.
-
-    Args:
-        value: Parsed JSON.
-        name: Used when the file gives none.
-        repeated: Whether some object of the file holds a key twice.
-
-    Raises:
-        RecordError: With the path from `value` to what is wrong.
-    """
-    given = value
-    if is_turn(value):
-        given = {"transitions": [value]}
-    elif isinstance(value, list) and value and is_turn(value[0]):
-        given = {"transitions": value}
-    if not isinstance(given, dict):
-        raise RecordError(
-            f"expected a trajectory (an object with `transitions`), got {describe_value(value)}"
-        )
-    if repeated:
-        refuse_repeated_keys(given)
-    if not set(TRAJECTORY_KEYS) & given.keys() and {"role", "messages"} & given.keys():
-        raise RecordError(
-            "these are messages, not tokens; section 8 of the page reads a conversation"
-        )
-    try:
-        return record_to_rollout(TrajectoryRecord.model_validate(given), name)
-    except ValidationError as error:
-        raise record_problem(error) from None
-
-
-@app.function(hide_code=True)
-def file_issue(error: RecordError, line: int | None, index: int | None, value: Any) -> FileIssue:
-    """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
-    place = [] if line is None else [f"line {line:,}"]
-    if index is not None:
-        name = value.get("name") if isinstance(value, dict) else None
-        label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
-        place.append(f"trajectory {index:,}{label}")
-    path = error.path
-    if len(path) > 1 and path[0] in TRAJECTORY_KEYS and isinstance(path[1], int):
-        place.append(f"turn {path[1]:,}")
-        path = path[2:]
-    place += [shown(step) if isinstance(step, str) else f"index {step:,}" for step in path]
-    where = ", ".join(place) or "the file"
-    return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
-
-
-@app.function(hide_code=True)
-def decode_utf8(data: bytes, line: int = 1) -> str:
-    """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
-
-    Raises:
-        RecordError: The bytes are something else than UTF-8 text; names what, where known.
-    """
-    for magic, kind in FILE_MAGIC.items():
-        if data.startswith(magic):
-            raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=line)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RecordError(
-            f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
-            line=line + data.count(b"\n", 0, error.start),
-        ) from None
-
-
-@app.function(hide_code=True)
-def document_rollouts(
-    text: str, parsed: tuple[Any, bool] | None = None, line: int = 1, index: int = 0
-) -> Iterator[Rollout | FileIssue]:
-    """The trajectories of one JSON document: one, a list, or `{"trajectories": [...]}`.
-
-    Args:
-        text: The whole document.
-        parsed: Result of `parse_json` on it, when the caller has it already.
-        line: Line of the file on which the document starts.
-        index: Index of its first trajectory in the file.
-    """
-    path: tuple[Any, ...] = ()
-    try:
-        value, repeated = parsed or parse_json(text)
-        values = [value]
-        whole = is_turn(value) or (isinstance(value, list) and value and is_turn(value[0]))
-        if isinstance(value, dict) and not whole and not set(TRAJECTORY_KEYS) & value.keys():
-            if isinstance(value, RepeatedKeyObject):
-                refuse_repeated_keys(value)
-            path = tuple(key for key in FILE_KEYS if key in value)[:1]
-        if path:
-            values = value[path[0]]
-        elif isinstance(value, list) and not whole:
-            values = value
-        if not isinstance(values, list):
-            raise RecordError(f"expected a list, got {describe_value(values)}", path)
-    except RecordError as error:
-        yield file_issue(error, line - 1 + (error.line or 1), None, None)
-        return
-    start = len(text) - len(text.lstrip())
-    places: Iterator[tuple[Any, int]] | None = None
-    for count, entry in enumerate(values):
-        try:
-            yield value_to_rollout(entry, f"trajectory {index + count}", repeated)
-        except RecordError as error:
-            if places is None and values is not value and not path:
-                places = iter([(0, start)])
-            elif places is None:
-                places = json_children(text, json_position(text, start, path))
-            # The text is walked again only where a line is asked for, and only once.
-            where = start
-            with contextlib.suppress(RecursionError):
-                where = next(place for at, place in places if at == count)
-                inner = error.path[1:] if isinstance(entry, list) else error.path
-                where = json_position(text, where, inner)
-            yield file_issue(error, line + text.count("\n", 0, where), index + count, entry)
-
-
-@app.function(hide_code=True)
-def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, counted from `number`; ends after one that is too long.
-
-    After `MAX_BLANK_LINES` blank ones it ends with no bytes at all: each costs as much as a
-    short line, and a file can hold millions.
-    """
-    blank = 0
-    while data := stream.readline(MAX_FILE_BYTES + 1):
-        if data.strip():
-            yield number, data
-        else:
-            blank += 1
-        if len(data) > MAX_FILE_BYTES:
-            return
-        if blank > MAX_BLANK_LINES:
-            yield number, b""
-            return
-        number += 1
-
-
-@app.class_definition(hide_code=True)
-@dataclass(frozen=True)
-class ParsedLine:
-    """One line of a file: its JSON value, or what is wrong with it."""
-
-    number: int
-    text: str
-    value: Any = None
-    repeated: bool = False
-    error: RecordError | None = None
-
-
-@app.function(hide_code=True)
-def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
-    """One line of JSONL, parsed; never raises for bad content."""
-    number, data = numbered
-    text = ""
-    try:
-        if len(data) > MAX_FILE_BYTES:
-            raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
-        if not data:
-            raise RecordError(f"more than {MAX_BLANK_LINES:,} blank lines up to here")
-        text = decode_utf8(data, number)
-        return ParsedLine(number, text, *parse_json(text))
-    except RecordError as error:
-        return ParsedLine(number, text, error=error)
-
-
-@app.function(hide_code=True)
-def line_rollouts(lines: Iterable[ParsedLine]) -> Iterator[Rollout | FileIssue]:
-    """JSONL: a trajectory a line.
-
-    Neighbouring lines that hold one turn each are together one trajectory, which ends where
-    `trajectory_id` changes.
-    """
-    index = 0
-    turns: list[ParsedLine] = []
-
-    def joined_turns() -> Rollout | FileIssue:
-        values = [line.value for line in turns]
-        repeated = any(line.repeated for line in turns)
-        try:
-            return value_to_rollout(values, f"trajectory {index}", repeated)
-        except RecordError as error:
-            at = next((step for step in error.path if isinstance(step, int)), 0)
-            return file_issue(error, turns[at].number, index, None)
-
-    for line in lines:
-        joins = line.error is None and is_turn(line.value)
-        if turns and not (
-            joins and line.value.get("trajectory_id") == turns[-1].value.get("trajectory_id")
-        ):
-            yield joined_turns()
-            turns.clear()
-            index += 1
-        if line.error is not None:
-            yield file_issue(line.error, line.number, index, None)
-            index += 1
-        elif joins:
-            # One turn more than is read is kept, so that the bound is noticed.
-            if len(turns) <= MAX_ROLLOUT_TURNS:
-                turns.append(line)
-        else:
-            parsed = (line.value, line.repeated)
-            for item in document_rollouts(line.text, parsed, line.number, index):
-                yield item
-                index += 1
-    if turns:
-        yield joined_turns()
-
-
-@app.function(hide_code=True)
-def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
-    """`iter_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
-    head = next(numbered_lines(stream), None)
-    if head is None:
-        yield FileIssue("The file is empty.")
-        return
-    number, data = head
-    first = parse_line(head)
-    if first.error is None:
-        # JSONL, or a document on one line, which reads the same.
-        later = numbered_lines(stream, number + 1)
-        yield from line_rollouts(itertools.chain([first], map(parse_line, later)))
-        return
-    # Alone the first line is no JSON: it opens a document, or it is a bad line of JSONL.
-    rest = stream.read(MAX_FILE_BYTES) if len(data) <= MAX_FILE_BYTES else b""
-    if len(rest) == MAX_FILE_BYTES:
-        rest += stream.readline(MAX_FILE_BYTES)
-    try:
-        if len(data) + len(rest) > MAX_FILE_BYTES:
-            raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
-        text = decode_utf8(data + rest, number)
-        parsed = parse_json(text)
-    except RecordError as error:
-        tail = itertools.chain(
-            numbered_lines(io.BytesIO(rest), number + 1),
-            numbered_lines(stream, number + 1 + rest.count(b"\n")),
-        )
-        second = next(map(parse_line, tail), None)
-        if second is not None and is_rollout(second.value):
-            yield from line_rollouts(itertools.chain([first, second], map(parse_line, tail)))
-            return
-        line = error.line if error.line is None else number - 1 + error.line
-        yield file_issue(error, line, None, None)
-        return
-    yield from document_rollouts(text, parsed, number)
-
-
-@app.function(hide_code=True)
-def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
-    """Read a file of rollouts, JSON or JSONL, one trajectory at a time.
-
-    JSONL is read line by line: memory grows with the longest line, not with the file.
-
-    Args:
-        stream: Binary, read once from where it stands.
-
-    Yields:
-        In the order of the file: rollouts, and an issue for each that cannot be read. The
-        reading ends after `MAX_FILE_ISSUES` of them.
-    """
-    issues = 0
-    for item in stream_rollouts(stream):
-        yield item
-        issues += isinstance(item, FileIssue)
-        if issues >= MAX_FILE_ISSUES:
-            yield FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
-            return
-
-
-@app.function(hide_code=True)
-def rollout_tokens(rollout: Rollout) -> int:
-    """Tokens of all observations and actions, history counted in every turn: the work it is."""
-    return sum(
-        transition.ob.length + len(transition.ac.tokens)
-        for transition in rollout.trajectory.transitions
-    )
-
-
-@app.function(hide_code=True)
-def collect_rollouts(stream: IO[bytes]) -> Reading:
-    """All rollouts of a stream within the bounds of the page, see `read_rollouts`."""
-    rollouts: list[Rollout] = []
-    issues: list[FileIssue] = []
-    tokens = 0
-    for item in iter_rollouts(stream):
-        if isinstance(item, FileIssue):
-            issues.append(item)
-            continue
-        tokens += rollout_tokens(item)
-        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
-            return Reading(
-                tuple(rollouts),
-                tuple(issues),
-                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
-                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
-                "counted in every turn. The command line has no such limit.",
-            )
-        rollouts.append(item)
-    return Reading(tuple(rollouts), tuple(issues))
-
-
-@app.function(hide_code=True)
-def read_rollouts(data: bytes | str) -> Reading:
-    """Read an upload or a paste, within the bounds of the page.
-
-    Args:
-        data: The whole file; text is what was pasted.
-
-    Returns:
-        What can be read, a sentence on each trajectory that cannot, and whether a bound of the
-        page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
-    """
-    if isinstance(data, str):
-        data = data.encode("utf-8", "surrogatepass")
-    if len(data) > MAX_FILE_BYTES:
-        return Reading(
-            (),
-            (
-                FileIssue(
-                    f"The file holds {len(data) / 2**20:,.1f} MB, but the page reads at most "
-                    f"{MAX_FILE_BYTES // 2**20} MB."
-                ),
-            ),
-        )
-    return collect_rollouts(io.BytesIO(data))
-
-
-@app.function(hide_code=True)
-def group_advantages(rollouts: Sequence[Rollout]) -> list[float | None]:
-    """The cookbook's advantage of each rollout among those of its group; None without group."""
-    members: dict[str, list[int]] = {}
-    for index, rollout in enumerate(rollouts):
-        if rollout.group is not None:
-            members.setdefault(rollout.group, []).append(index)
-    groups = [
-        TrajectoryGroup(
-            trajectories_G=[rollouts[index].trajectory for index in indices],
-            final_rewards_G=[0.0] * len(indices),
-            metrics_G=[{} for _ in indices],
-        )
-        for indices in members.values()
-    ]
-    advantages: list[float | None] = [None] * len(rollouts)
-    for indices, advantages_G in zip(members.values(), compute_advantages(groups), strict=True):
-        for index, advantage in zip(indices, advantages_G.tolist(), strict=True):
-            advantages[index] = advantage
-    return advantages
 
 
 @app.function(hide_code=True)
@@ -5946,11 +4962,22 @@ def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int
 
 
 @app.function(hide_code=True)
-def pair_blocks(blocks: Sequence[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
-    """`break_blocks`, with what is gone and what came in at the same place paired as "replaced"."""
+def pair_blocks(
+    blocks: Sequence[tuple[str, int, int, int]], swapped_end: bool = False
+) -> list[tuple[str, int, int, int]]:
+    """`break_blocks`, with what is gone and what came in at the same place paired as "replaced".
+
+    Args:
+        blocks: In order.
+        swapped_end: The cause is another end token: the cheapest edit only takes the old one
+            away, but the first token that follows is the new one.
+    """
     paired: list[tuple[str, int, int, int]] = []
     for kind, i, j, length in blocks:
-        if kind == "inserted" and paired and paired[-1][0] == "removed":
+        if swapped_end and kind == "after" and paired and paired[-1][0] == "removed":
+            paired[-1] = ("replaced", *paired[-1][1:])
+            paired += [("after", i, j + 1, length - 1)] * (length > 1)
+        elif kind == "inserted" and paired and paired[-1][0] == "removed":
             _, start, _, gone = paired.pop()
             both = min(gone, length)
             paired.append(("replaced", start, j, both))
@@ -5996,7 +5023,7 @@ def break_table(
     """
     held, new = break_sides(diagnosis, found)
     vocab = diagnosis.rollout.vocab
-    blocks = pair_blocks(break_blocks(diagnosis, found))
+    blocks = pair_blocks(break_blocks(diagnosis, found), found.cause == "end_token")
     rows: list[dict[str, Any]] = []
 
     def add(kind: str, i: int, j: int, count: int) -> None:
@@ -6343,6 +5370,651 @@ def _():
 
 
 @app.function(hide_code=True)
+def visible_text(text: str, limit: int = 40) -> str:
+    """Text of a token made visible: white space and control characters as symbols, cut short.
+
+    Characters that do not draw (controls, direction marks, lone surrogates) become their code
+    point, so that no text can hide, reorder or break what stands beside it.
+    """
+    shown = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+    out: list[str] = []
+    for char in text[: limit + 1]:
+        if char in shown:
+            out.append(shown[char])
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append(f"\\u{ord(char):04x}")
+    return "".join(out[:limit]) + ("…" if len(text) > limit else "")
+
+
+@app.function(hide_code=True)
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number as it is shown: few digits, `NaN` and `inf` by name, "" for none.
+
+    With the minus sign that `signed` and Vega's axes write.
+    """
+    if value is None or value is pd.NA:
+        return ""
+    number = float(value)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return f"{number:.{digits}g}".replace("-", "\u2212")
+
+
+@app.function(hide_code=True)
+def wrap_words(text: str, letters: int) -> list[str]:
+    """A text as lines of at most `letters` characters, broken between words."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= letters:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+@app.function(hide_code=True)
+def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """One datum of `alignment_table`, a row per token with what it carries *as a target*.
+
+    Row p of the alignment table speaks of input p and its target, token p + 1. Here the mask,
+    advantage and logprob stand with the token they belong to; token 0 has none. The first
+    token of a later `window` has none either: they belong to the input before the window.
+
+    Returns:
+        Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
+        are text, empty where there is nothing.
+    """
+    shifted = zip(*(table[name].tolist() for name in ("mask", "advantage", "logprob")), strict=True)
+    # with a hyphen for the minus: the figure reads these numbers
+    texts = [[number_text(value).replace("\u2212", "-") for value in row] for row in shifted]
+    rows = [["", "", ""], *texts[:-1]]
+    return pd.DataFrame(
+        {
+            "p": table["position"].to_numpy(),
+            "id": table["label"].astype(str).to_numpy(),
+            "text": [visible_text(text) for text in table["text"]],
+            "part": table["part"].to_numpy(),
+            "turn": table["turn"].astype(str).to_numpy(),
+            "mask": [row[0] for row in rows],
+            "adv": [row[1] for row in rows],
+            "lp": [row[2] for row in rows],
+        }
+    )
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Figure:
+    """A finished figure: a Vega-Lite spec that carries its data.
+
+    Specs are written as plain data. Altair's classes take half a second to build and check one
+    strip, more than all else behind an edit; the tests read every spec back through Altair,
+    which checks it against the schema.
+
+    Attributes:
+        spec: The whole specification.
+        width, height: Pixels that the drawing takes, so that the page can keep its place.
+    """
+
+    spec: dict[str, Any]
+    width: int
+    height: int
+
+    @property
+    def description(self) -> str:
+        return str(self.spec["description"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec, as an Altair chart would give it."""
+        return self.spec
+
+    def chart(self) -> Any:
+        """The same figure as an Altair chart (checked against the schema)."""
+        return alt.Chart.from_dict(self.spec)
+
+    def _mime_(self) -> tuple[str, str]:
+        major = str(alt.VEGALITE_VERSION).lstrip("v").split(".")[0]
+        text = json.dumps(self.spec, separators=(",", ":"), allow_nan=False)
+        return f"application/vnd.vegalite.v{major}+json", text
+
+    @property
+    def text(self) -> str:
+        """HTML of the figure, for use inside other HTML.
+
+        marimo quotes the spec twice here, which makes one quote eleven characters; the same
+        element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
+        """
+        page = mo.as_html(self).text
+        found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
+        if found is None:
+            return page
+        # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
+        spec = json.dumps(
+            double_quoted(self.spec), separators=(",", ":"), allow_nan=False, ensure_ascii=False
+        )
+        for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
+            spec = spec.replace(char, code)
+        # half a character pair cannot travel but as its code
+        return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
+
+
+@app.function(hide_code=True)
+def double_quoted(part: Any, key: str = "") -> Any:
+    """A spec whose expressions quote by ": in an attribute in single quotes ' is ten characters."""
+    if isinstance(part, dict):
+        return {name: double_quoted(value, name) for name, value in part.items()}
+    if isinstance(part, list):
+        return [double_quoted(value) for value in part]
+    ours = key in ("calculate", "filter", "test", "expr") and '"' not in part
+    return part.replace("'", '"') if ours else part
+
+
+@app.function(hide_code=True)
+def vega_figure(
+    layers: Sequence[Mapping[str, Any]],
+    data: Mapping[str, pd.DataFrame],
+    *,
+    description: str,
+    width: int,
+    height: int,
+    pad: tuple[int, int, int, int],
+    title: str = "",
+    **spec: Any,
+) -> Figure:
+    """Put a layered figure together: data once by name, no background, no border, no menu.
+
+    Args:
+        layers: Vega-Lite layers; each names its data with `csv_source`.
+        data: The tables, by name.
+        description: What is to be seen, in words.
+        width, height: Pixels of the plot.
+        pad: Pixels around it (top, right, bottom, left); nothing is drawn beyond them.
+        title: The finding; left out when empty.
+        spec: More top-level properties (encoding, params).
+    """
+    top, right, bottom, left = pad
+    lines = wrap_words(title, max(24, width // 7)) if title else []
+    if lines:
+        top += 16 * len(lines) + 6
+        spec["title"] = {"text": lines, "anchor": "start", "fontSize": 13, "frame": "group"}
+    return Figure(
+        {
+            "$schema": alt.SCHEMA_URL,
+            "description": description,
+            "background": "transparent",
+            "config": {"view": {"stroke": None}},
+            "usermeta": {"embedOptions": {"actions": False}},
+            "autosize": "none",
+            "padding": {"top": top, "right": right, "bottom": bottom, "left": left},
+            "width": width,
+            "height": height,
+            **spec,
+            "datasets": {
+                name: frame.to_csv(index=False, lineterminator="\n") for name, frame in data.items()
+            },
+            "layer": without_types(list(layers), spec.get("encoding", {})),
+        },
+        width + left + right,
+        height + top + bottom,
+    )
+
+
+@app.function(hide_code=True)
+def without_types(layers: Any, known: Mapping[str, Any]) -> Any:
+    """Layers without the types of x and y that they inherit from the encoding around them."""
+    if isinstance(layers, list):
+        return [without_types(layer, known) for layer in layers]
+    layer = dict(layers)
+    if "encoding" in layer:
+        layer["encoding"] = {
+            channel: {key: value for key, value in entry.items() if key != "type"}
+            if isinstance(entry, dict) and "field" in entry and "type" in known.get(channel, {})
+            else entry
+            for channel, entry in layer["encoding"].items()
+        }
+    if "layer" in layer:
+        layer["layer"] = without_types(layer["layer"], known)
+    return layer
+
+
+@app.function(hide_code=True)
+def csv_source(name: str, numbers: Sequence[str]) -> dict[str, Any]:
+    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
+
+    CSV has no types: `numbers` are declared, and an empty one is null; all other columns stay
+    text. Nothing is guessed ("007" a number, "true" a boolean).
+    """
+    return {"name": name, "format": {"type": "csv", "parse": dict.fromkeys(numbers, "number")}}
+
+
+@app.function(hide_code=True)
+def quantity(field: str, **more: Any) -> dict[str, Any]:
+    """Encoding of a number."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+@app.function(hide_code=True)
+def nominal(field: str, **more: Any) -> dict[str, Any]:
+    """Encoding of a name: what Vega-Lite takes a field for that has no type."""
+    return {"field": field, **more}
+
+
+@app.function(hide_code=True)
+def kind_color(
+    part: Literal["fill", "ink"], kinds: str = "OAM0", field: str = "kind"
+) -> dict[str, Any]:
+    """Encoding of the kinds that a figure shows: the palette's fill, or the ink on it."""
+    colors = [PALETTE[KINDS[kind]][part] for kind in kinds]
+    return nominal(field, scale={"domain": list(kinds), "range": colors}, legend=None)
+
+
+@app.function(hide_code=True)
+def calculate(**expressions: str) -> list[dict[str, str]]:
+    """Vega-Lite transforms that add fields, in order; expressions are ours, never a reader's."""
+    return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
+
+
+@app.function(hide_code=True)
+def unfold(**lists: str) -> list[dict[str, Any]]:
+    """Vega-Lite transforms: a row for each entry of these lists, all of one length."""
+    return [*calculate(**lists), {"flatten": list(lists)}]
+
+
+@app.function(hide_code=True)
+def look_up(key: str, name: str, columns: Sequence[str], to: str = "") -> dict[str, Any]:
+    """Vega-Lite transform: columns of another dataset, from the row with the same number.
+
+    Args:
+        key: Field with the number.
+        name: The other dataset.
+        columns: Its column of numbers, then the columns that are wanted.
+        to: Another name for the single column that is wanted.
+    """
+    number, *wanted = columns
+    found = {"data": csv_source(name, [number]), "key": number, "fields": wanted}
+    return {"lookup": key, "from": found, **({"as": [to]} if to else {})}
+
+
+@app.function(hide_code=True)
+def themed_text(**mark: Any) -> dict[str, Any]:
+    """A text mark outside filled cells, in the colour of the light or dark theme."""
+    return {"type": "text", **THEMED_TEXT, **mark}
+
+
+@app.function(hide_code=True)
+def break_badge(
+    x: str, y: str, tooltip: Sequence[dict[str, Any]] = (), side: int = 13
+) -> list[dict[str, Any]]:
+    """The one sign of a break in every figure: a white cross on a red square.
+
+    Args:
+        x, y: Fields of its middle.
+        tooltip: What it says when pointed at.
+        side: Pixels.
+    """
+    place = {"x": quantity(x), "y": quantity(y)}
+    square = {"type": "point", "shape": "square", "size": side * side, "filled": True, "opacity": 1}
+    return [
+        {
+            "mark": {**square, "color": PALETTE["break"]["fill"]},
+            "encoding": {**place, **({"tooltip": list(tooltip)} if tooltip else {})},
+        },
+        {
+            "mark": {"type": "text", "fontSize": min(11, side), "color": PALETTE["break"]["ink"]},
+            "encoding": {**place, "text": {"value": "✕"}},
+        },
+    ]
+
+
+@app.function(hide_code=True)
+def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """The idea: a row per turn (seen, then said), below them the datums with their mask.
+
+    Menu and step control are parameters of the spec, so they work without Python. The tables
+    of `staircase_tables` hold all scenarios; the spec shows one.
+    """
+    cells, scenarios = tables["cells"], tables["scenarios"]
+    step, stair, row, gap = 42, 40, 56, 40
+    wide = int(cells["x"].max()) + 1
+    turns = scenarios["turns"].tolist()
+    # sentences in lines that a phone shows whole; the second block starts below the first
+    heads = tables["steps"][["s", "shown"]].assign(
+        lines=["|".join(wrap_words(words, 44)) for words in tables["steps"]["finding"]]
+    )
+    bodies = tables["steps"][["s", "shown"]].assign(
+        lines=["|".join(wrap_words(words, 56)) for words in tables["steps"]["rest"]],
+        y=[3 + 17 * (1 + lines.count("|")) for lines in heads["lines"]],
+    )
+    depths = bodies["y"] + [15 * (1 + lines.count("|")) for lines in bodies["lines"]]
+    top = int(depths.max()) + 28
+    # a row per sequence, unfolded in the figure: a third of the bytes of a row per token
+    pool: dict[tuple[str, str], int] = {}
+    sequences = [
+        (
+            *place,
+            " ".join(
+                str(pool.setdefault(token, len(pool)))
+                for token in zip(part["id"], part["text"], strict=True)
+            ),
+            "".join(part["kind"]),
+            " ".join(map(str, part["turn"])) if place[1] == "datum" else "",
+            " ".join(part["mask"]).strip(),
+        )
+        for place, part in cells.groupby(["s", "row", "r"], sort=False)
+    ]
+    data = {
+        "cells": pd.DataFrame(
+            sequences, columns=["s", "row", "r", "tokens", "kinds", "since", "masks"]
+        ),
+        "tokens": pd.DataFrame(
+            [(number, *token) for token, number in pool.items()], columns=["token", "id", "text"]
+        ),
+        "labels": tables["labels"].drop(columns="name"),
+        "breaks": tables["breaks"],
+        "heads": heads,
+        "bodies": bodies,
+    }
+    # where a row stands: turns first, then the datums of the scenario
+    place = (
+        f"datum.row == 'turn' ? {top} + datum.r * {stair}"
+        f" : {top + gap} + {json.dumps(turns)}[datum.s] * {stair} + datum.r * {row}"
+    )
+    chosen = {"filter": "datum.s == scenario && datum.turn < turns"}
+    at_step = {
+        "filter": f"datum.s == scenario && datum.shown == min(turns, {json.dumps(turns)}[scenario])"
+    }
+    numbers = ["s", "r", "x", "turn"]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": csv_source("heads", ["s", "shown"]),
+            "transform": [at_step],
+            "mark": themed_text(
+                align="left",
+                baseline="top",
+                fontSize=14,
+                fontWeight="bold",
+                lineBreak="|",
+                lineHeight=17,
+            ),
+            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("lines")},
+        },
+        {
+            "data": csv_source("bodies", ["s", "shown", "y"]),
+            "transform": [at_step],
+            "mark": themed_text(
+                align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
+            ),
+            "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
+        },
+        {
+            "data": csv_source("cells", ["s", "r"]),
+            "transform": [
+                {"filter": "datum.s == scenario"},
+                *unfold(
+                    token="split(datum.tokens, ' ')",
+                    x="sequence(length(datum.token))",
+                    kind="split(datum.kinds, '')",
+                    turn="split(datum.since, ' ')",
+                    mask="split(datum.masks, ' ')",
+                ),
+                *calculate(
+                    token="toNumber(datum.token)",
+                    turn="datum.row == 'turn' ? datum.r : toNumber(datum.turn)",
+                    mask="datum.mask || ''",
+                ),
+                {"filter": "datum.turn < turns"},
+                look_up("token", "tokens", ["token", "id", "text"]),
+                *calculate(
+                    top=place,
+                    bottom="datum.top + 34",
+                    left="datum.x + 0.02",
+                    right="datum.x + 0.98",
+                    middle="datum.x + 0.5",
+                    line="datum.top + 11",
+                    sign="{'0': '=', O: 'O', A: 'A', M: 'A'}[datum.kind]",
+                    shown="[datum.sign + ' ' + datum.id, datum.text || ' ']",
+                    told="{'0': 'history, repeated', O: 'observation', A: 'action',"
+                    " M: 'action, masked'}[datum.kind]",
+                    where="datum.row + ' ' + datum.r",
+                    text="datum.text || 'not known'",
+                    under="datum.top + 43",
+                    mask_kind="datum.mask == '1' ? 'A' : '0'",
+                    mask_top="datum.top + 36",
+                    mask_bottom="datum.top + 50",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rect", "cornerRadius": 3},
+                    "encoding": {
+                        "x": quantity("left"),
+                        "x2": {"field": "right"},
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                        "fill": kind_color("fill"),
+                        "tooltip": [
+                            nominal("id", title="token id"),
+                            nominal("text", title="text"),
+                            nominal("where", title="row"),
+                            nominal("x", title="position"),
+                            nominal("told", title="part"),
+                            nominal("mask", title="mask"),
+                        ],
+                    },
+                },
+                {
+                    "mark": {"type": "text", "fontSize": 11, "lineHeight": 13, "limit": step - 4},
+                    "encoding": {
+                        "x": quantity("middle"),
+                        "y": quantity("line"),
+                        "text": nominal("shown"),
+                        "color": kind_color("ink"),
+                    },
+                },
+                {
+                    "transform": [{"filter": "datum.mask == '0' || datum.mask == '1'"}],
+                    "layer": [
+                        {
+                            "mark": {"type": "rect", "cornerRadius": 3},
+                            "encoding": {
+                                "x": quantity("left"),
+                                "x2": {"field": "right"},
+                                "y": quantity("mask_top"),
+                                "y2": {"field": "mask_bottom"},
+                                "fill": kind_color("fill", field="mask_kind"),
+                            },
+                        },
+                        {
+                            "mark": {"type": "text", "fontSize": 11},
+                            "encoding": {
+                                "x": quantity("middle"),
+                                "y": quantity("under"),
+                                "text": nominal("mask"),
+                                "color": kind_color("ink", field="mask_kind"),
+                            },
+                        },
+                    ],
+                },
+                {
+                    "transform": [{"filter": "datum.mask == 'none'"}],
+                    "mark": themed_text(fontSize=10),
+                    "encoding": {
+                        "x": quantity("middle"),
+                        "y": quantity("under"),
+                        "text": nominal("mask"),
+                    },
+                },
+            ],
+        },
+        {
+            "data": csv_source("labels", ["s", "r", "turn"]),
+            "transform": [
+                chosen,
+                *calculate(
+                    top=place,
+                    name="datum.row + ' ' + datum.r",
+                    first="datum.top + 11",
+                    second="datum.top + (datum.row == 'turn' ? 25 : 43)",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": themed_text(align="right", fontSize=12, fontWeight="bold"),
+                    "encoding": {
+                        "x": {"value": -8},
+                        "y": quantity("first"),
+                        "text": nominal("name"),
+                    },
+                },
+                {
+                    "mark": themed_text(align="right", fontSize=11),
+                    "encoding": {
+                        "x": {"value": -8},
+                        "y": quantity("second"),
+                        "text": nominal("verdict"),
+                    },
+                },
+            ],
+        },
+        {  # not seen: as wide as the widest verdict, so that no scenario moves the left edge
+            "data": {"values": [{}]},
+            "mark": themed_text(
+                align="right",
+                fontSize=11,
+                opacity=0,
+                text=max(tables["labels"]["verdict"], key=len),
+            ),
+            "encoding": {"x": {"value": -8}, "y": {"value": 0}},
+        },
+        {
+            "data": csv_source("breaks", numbers),
+            "transform": [
+                chosen,
+                *calculate(top=f"{place} - 3", bottom="datum.top + 40"),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rule", "color": PALETTE["break"]["fill"], "strokeWidth": 3},
+                    "encoding": {
+                        "x": quantity("x"),
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                    },
+                },
+                *break_badge(
+                    "x", "top", [nominal("cause", title="splits"), nominal("x", title="at")]
+                ),
+            ],
+        },
+    ]
+    # what gives the drawing its size: the same width always, the height of the scenario
+    frame = scenarios[["s", "turns", "datums"]]
+    data["frame"] = frame
+    layers.append(
+        {
+            "data": csv_source("frame", ["s", "turns", "datums"]),
+            "transform": [
+                {"filter": "datum.s == scenario"},
+                *calculate(
+                    top="0",
+                    bottom=f"{top + gap} + datum.turns * {stair} + datum.datums * {row}",
+                    first=f"{top - 10}",
+                    second=f"{top + gap - 12} + datum.turns * {stair}",
+                    turn_words="'what the model saw, then said'",
+                    datum_words="'what trajectory_to_data makes of it; the first token is never"
+                    " a target, so it has no mask entry'",
+                ),
+            ],
+            "layer": [
+                {
+                    "mark": {"type": "rect", "fill": "transparent"},
+                    "encoding": {
+                        "x": {"value": -96},
+                        "x2": {"value": step * wide},
+                        "y": quantity("top"),
+                        "y2": {"field": "bottom"},
+                    },
+                },
+                *(
+                    {
+                        "mark": themed_text(align="left", fontSize=11, fontStyle="italic"),
+                        "encoding": {
+                            "x": {"value": 1},
+                            "y": quantity(line),
+                            "text": nominal(words),
+                        },
+                    }
+                    for line, words in (("first", "turn_words"), ("second", "datum_words"))
+                ),
+            ],
+        }
+    )
+    titles = scenarios["title"].tolist()
+    most = max(turns)
+    # the first scenario in which turns extend and turns split: one picture of both
+    told = tables["labels"].query("row == 'turn'").groupby("s")["verdict"].agg(" ".join)
+    both = [place for place, words in enumerate(told) if "extends" in words and "✕" in words]
+    start = both[0] if both else 0
+    height = max(
+        top + gap + stair * turn_count + row * datum_count
+        for turn_count, datum_count in zip(turns, scenarios["datums"].tolist(), strict=True)
+    )
+    finding = tables["steps"].query("s == @start").iloc[-1]
+    return vega_figure(
+        layers,
+        data,
+        description=(
+            f"Staircase of turns, with a menu of {len(titles)} scenarios and a control for the "
+            f"number of turns shown. Chosen at first, {titles[start]}: {finding['finding']}; "
+            f"{finding['rest']} All scenarios stand in the table below the figure."
+        ),
+        width=step * wide,
+        height=1,
+        pad=(4, 4, 4, 4),
+        autosize={"type": "pad", "resize": True},
+        params=[
+            {
+                "name": "scenario",
+                "value": start,
+                "bind": {
+                    "input": "select",
+                    "options": list(range(len(titles))),
+                    "labels": titles,
+                    "name": "Show",
+                },
+            },
+            {
+                "name": "turns",
+                "value": most,
+                "bind": {
+                    "input": "range",
+                    "min": 1,
+                    "max": most,
+                    "step": 1,
+                    "name": "Turns shown, at most",
+                },
+            },
+        ],
+        encoding={
+            "x": {
+                "type": "quantitative",
+                "scale": {"domain": [0, wide], "nice": False},
+                "axis": None,
+            },
+            "y": {
+                "type": "quantitative",
+                "scale": {"domain": [0, height], "range": [0, height]},
+                "axis": None,
+            },
+        },
+    )
+
+
+@app.function(hide_code=True)
 def chips_html(chips: Sequence[Chip], label: str) -> str:
     """Elements of one turn as a row of chips: position, id, text; runs open with their letter.
 
@@ -6654,53 +6326,6 @@ def outcome_html(
 
 
 @app.function(hide_code=True)
-def visible_text(text: str, limit: int = 40) -> str:
-    """Text of a token made visible: white space and control characters as symbols, cut short.
-
-    Characters that do not draw (controls, direction marks, lone surrogates) become their code
-    point, so that no text can hide, reorder or break what stands beside it.
-    """
-    shown = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
-    out: list[str] = []
-    for char in text[: limit + 1]:
-        if char in shown:
-            out.append(shown[char])
-        elif char.isprintable():
-            out.append(char)
-        else:
-            out.append(f"\\u{ord(char):04x}")
-    return "".join(out[:limit]) + ("…" if len(text) > limit else "")
-
-
-@app.function(hide_code=True)
-def number_text(value: Any, digits: int = 6) -> str:
-    """A number as it is shown: few digits, `NaN` and `inf` by name, "" for none.
-
-    With the minus sign that `signed` and Vega's axes write.
-    """
-    if value is None or value is pd.NA:
-        return ""
-    number = float(value)
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "inf" if number > 0 else "-inf"
-    return f"{number:.{digits}g}".replace("-", "\u2212")
-
-
-@app.function(hide_code=True)
-def wrap_words(text: str, letters: int) -> list[str]:
-    """A text as lines of at most `letters` characters, broken between words."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= letters:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
-
-
-@app.function(hide_code=True)
 def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
     """Rows of one datum that show `size` inputs from position `start` on, with their targets.
 
@@ -6708,36 +6333,6 @@ def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
     """
     start = max(0, min(start, len(table) - 2))
     return table.iloc[start : start + size + 1]
-
-
-@app.function(hide_code=True)
-def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """One datum of `alignment_table`, a row per token with what it carries *as a target*.
-
-    Row p of the alignment table speaks of input p and its target, token p + 1. Here the mask,
-    advantage and logprob stand with the token they belong to; token 0 has none. The first
-    token of a later `window` has none either: they belong to the input before the window.
-
-    Returns:
-        Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
-        are text, empty where there is nothing.
-    """
-    shifted = zip(*(table[name].tolist() for name in ("mask", "advantage", "logprob")), strict=True)
-    # with a hyphen for the minus: the figure reads these numbers
-    texts = [[number_text(value).replace("\u2212", "-") for value in row] for row in shifted]
-    rows = [["", "", ""], *texts[:-1]]
-    return pd.DataFrame(
-        {
-            "p": table["position"].to_numpy(),
-            "id": table["label"].astype(str).to_numpy(),
-            "text": [visible_text(text) for text in table["text"]],
-            "part": table["part"].to_numpy(),
-            "turn": table["turn"].astype(str).to_numpy(),
-            "mask": [row[0] for row in rows],
-            "adv": [row[1] for row in rows],
-            "lp": [row[2] for row in rows],
-        }
-    )
 
 
 @app.function(hide_code=True)
@@ -6777,7 +6372,7 @@ def strip_turns(runs: pd.DataFrame, step: int) -> pd.DataFrame:
 def strip_cell_width(rows: pd.DataFrame) -> int:
     """Pixels per position: wide enough for the longest token id, wider where texts are known."""
     longest = max((len(label) for label in rows["id"]), default=1)
-    texts = 64 if any(rows["text"].tolist()) else 0
+    texts = 60 if any(rows["text"].tolist()) else 0
     return max(48, texts, 8 * longest + 10)
 
 
@@ -6792,7 +6387,7 @@ def strip_finding(table: pd.DataFrame) -> str:
     if first or not pd.isna(table["mask"].iloc[-1]):
         name, these = f"{name}, only positions {first} to {last - 1}", "these "
     if not trained:
-        return f"{name}: none of {count_of(targets, 'target')} trained"
+        return f"{name}: none of {these}{count_of(targets, 'target')} trained"
     if not signed:
         return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
     return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"
@@ -6813,73 +6408,6 @@ def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
         f"{trained} targets have mask 1. Each target is the next input. "
         f"In order, {'; '.join(parts)}{more}."
     )
-
-
-@app.class_definition(hide_code=True)
-@dataclass(frozen=True)
-class Figure:
-    """A finished figure: a Vega-Lite spec that carries its data.
-
-    Specs are written as plain data. Altair's classes take half a second to build and check one
-    strip, more than all else behind an edit; the tests read every spec back through Altair,
-    which checks it against the schema.
-
-    Attributes:
-        spec: The whole specification.
-        width, height: Pixels that the drawing takes, so that the page can keep its place.
-    """
-
-    spec: dict[str, Any]
-    width: int
-    height: int
-
-    @property
-    def description(self) -> str:
-        return str(self.spec["description"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The spec, as an Altair chart would give it."""
-        return self.spec
-
-    def chart(self) -> Any:
-        """The same figure as an Altair chart (checked against the schema)."""
-        return alt.Chart.from_dict(self.spec)
-
-    def _mime_(self) -> tuple[str, str]:
-        major = str(alt.VEGALITE_VERSION).lstrip("v").split(".")[0]
-        text = json.dumps(self.spec, separators=(",", ":"), allow_nan=False)
-        return f"application/vnd.vegalite.v{major}+json", text
-
-    @property
-    def text(self) -> str:
-        """HTML of the figure, for use inside other HTML.
-
-        marimo quotes the spec twice here, which makes one quote eleven characters; the same
-        element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
-        """
-        page = mo.as_html(self).text
-        found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
-        if found is None:
-            return page
-        # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
-        spec = json.dumps(
-            double_quoted(self.spec), separators=(",", ":"), allow_nan=False, ensure_ascii=False
-        )
-        for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
-            spec = spec.replace(char, code)
-        # half a character pair cannot travel but as its code
-        return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
-
-
-@app.function(hide_code=True)
-def double_quoted(part: Any, key: str = "") -> Any:
-    """A spec whose expressions quote by ": in an attribute in single quotes ' is ten characters."""
-    if isinstance(part, dict):
-        return {name: double_quoted(value, name) for name, value in part.items()}
-    if isinstance(part, list):
-        return [double_quoted(value) for value in part]
-    ours = key in ("calculate", "filter", "test", "expr") and '"' not in part
-    return part.replace("'", '"') if ours else part
 
 
 @app.function(hide_code=True)
@@ -7187,142 +6715,10 @@ def figure_box(
 
 
 @app.function(hide_code=True)
-def vega_figure(
-    layers: Sequence[Mapping[str, Any]],
-    data: Mapping[str, pd.DataFrame],
-    *,
-    description: str,
-    width: int,
-    height: int,
-    pad: tuple[int, int, int, int],
-    title: str = "",
-    **spec: Any,
-) -> Figure:
-    """Put a layered figure together: data once by name, no background, no border, no menu.
-
-    Args:
-        layers: Vega-Lite layers; each names its data with `csv_source`.
-        data: The tables, by name.
-        description: What is to be seen, in words.
-        width, height: Pixels of the plot.
-        pad: Pixels around it (top, right, bottom, left); nothing is drawn beyond them.
-        title: The finding; left out when empty.
-        spec: More top-level properties (encoding, params).
-    """
-    top, right, bottom, left = pad
-    lines = wrap_words(title, max(24, width // 7)) if title else []
-    if lines:
-        top += 16 * len(lines) + 6
-        spec["title"] = {"text": lines, "anchor": "start", "fontSize": 13, "frame": "group"}
-    return Figure(
-        {
-            "$schema": alt.SCHEMA_URL,
-            "description": description,
-            "background": "transparent",
-            "config": {"view": {"stroke": None}},
-            "usermeta": {"embedOptions": {"actions": False}},
-            "autosize": "none",
-            "padding": {"top": top, "right": right, "bottom": bottom, "left": left},
-            "width": width,
-            "height": height,
-            **spec,
-            "datasets": {
-                name: frame.to_csv(index=False, lineterminator="\n") for name, frame in data.items()
-            },
-            "layer": without_types(list(layers), spec.get("encoding", {})),
-        },
-        width + left + right,
-        height + top + bottom,
-    )
-
-
-@app.function(hide_code=True)
-def without_types(layers: Any, known: Mapping[str, Any]) -> Any:
-    """Layers without the types of x and y that they inherit from the encoding around them."""
-    if isinstance(layers, list):
-        return [without_types(layer, known) for layer in layers]
-    layer = dict(layers)
-    if "encoding" in layer:
-        layer["encoding"] = {
-            channel: {key: value for key, value in entry.items() if key != "type"}
-            if isinstance(entry, dict) and "field" in entry and "type" in known.get(channel, {})
-            else entry
-            for channel, entry in layer["encoding"].items()
-        }
-    if "layer" in layer:
-        layer["layer"] = without_types(layer["layer"], known)
-    return layer
-
-
-@app.function(hide_code=True)
-def csv_source(name: str, numbers: Sequence[str]) -> dict[str, Any]:
-    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
-
-    CSV has no types: `numbers` are declared, and an empty one is null; all other columns stay
-    text. Nothing is guessed ("007" a number, "true" a boolean).
-    """
-    return {"name": name, "format": {"type": "csv", "parse": dict.fromkeys(numbers, "number")}}
-
-
-@app.function(hide_code=True)
-def quantity(field: str, **more: Any) -> dict[str, Any]:
-    """Encoding of a number."""
-    return {"field": field, "type": "quantitative", **more}
-
-
-@app.function(hide_code=True)
-def nominal(field: str, **more: Any) -> dict[str, Any]:
-    """Encoding of a name: what Vega-Lite takes a field for that has no type."""
-    return {"field": field, **more}
-
-
-@app.function(hide_code=True)
-def kind_color(
-    part: Literal["fill", "ink"], kinds: str = "OAM0", field: str = "kind"
-) -> dict[str, Any]:
-    """Encoding of the kinds that a figure shows: the palette's fill, or the ink on it."""
-    colors = [PALETTE[KINDS[kind]][part] for kind in kinds]
-    return nominal(field, scale={"domain": list(kinds), "range": colors}, legend=None)
-
-
-@app.function(hide_code=True)
-def calculate(**expressions: str) -> list[dict[str, str]]:
-    """Vega-Lite transforms that add fields, in order; expressions are ours, never a reader's."""
-    return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
-
-
-@app.function(hide_code=True)
-def unfold(**lists: str) -> list[dict[str, Any]]:
-    """Vega-Lite transforms: a row for each entry of these lists, all of one length."""
-    return [*calculate(**lists), {"flatten": list(lists)}]
-
-
-@app.function(hide_code=True)
 def tips(words: Mapping[str, str]) -> dict[str, Any]:
     """Encoding of a tooltip: what is named how, each an expression of ours, never a reader's."""
     pairs = ", ".join(f"'{name}': {expression}" for name, expression in words.items())
     return {"tooltip": {"value": {"expr": f"{{{pairs}}}"}}}
-
-
-@app.function(hide_code=True)
-def look_up(key: str, name: str, columns: Sequence[str], to: str = "") -> dict[str, Any]:
-    """Vega-Lite transform: columns of another dataset, from the row with the same number.
-
-    Args:
-        key: Field with the number.
-        name: The other dataset.
-        columns: Its column of numbers, then the columns that are wanted.
-        to: Another name for the single column that is wanted.
-    """
-    number, *wanted = columns
-    found = {"data": csv_source(name, [number]), "key": number, "fields": wanted}
-    return {"lookup": key, "from": found, **({"as": [to]} if to else {})}
-
-
-@app.function(hide_code=True)
-def themed_text(**mark: Any) -> dict[str, Any]:
-    """A text mark outside filled cells, in the colour of the light or dark theme."""
-    return {"type": "text", **THEMED_TEXT, **mark}
 
 
 @app.function(hide_code=True)
@@ -7395,7 +6791,8 @@ def strip_chart(
                 " : datum.lane == 4 ? datum.trained : datum.number > 0 ? '+' : '-'",
                 shown="datum.lane < 2"
                 " ? [datum.id, (datum.part == 'M' ? 'A masked' : datum.part)"
-                " + (datum.text ? ' ' + datum.text : '')]"
+                " + (datum.text ? ' ' + replace(datum.text,"
+                " /^<[|\\uff5c](.+)[|\\uff5c]>$/, '<$1>') : '')]"
                 " : datum.lane == 2 ? datum.mask"
                 " : !isFinite(datum.number) ? datum.raw"
                 " : datum.number == 0 ? '0'"
@@ -7425,7 +6822,7 @@ def strip_chart(
                 },
             },
             {
-                "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 4},
+                "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 6},
                 "encoding": {
                     "x": quantity("at"),
                     "y": quantity("line"),
@@ -7555,7 +6952,7 @@ def strip_chart(
             }
         )
     left = [
-        (position, f"✕ {label}")
+        (position, label)
         for datum, position, label in breaks
         if datum == datums[0] and first <= position <= last
     ]
@@ -7582,7 +6979,7 @@ def strip_chart(
                     },
                     {
                         "mark": themed_text(
-                            align="right" if late else "left", dx=-6 if late else 6, fontSize=12
+                            align="right" if late else "left", dx=-12 if late else 12, fontSize=12
                         ),
                         "encoding": {
                             "x": quantity("edge"),
@@ -7590,6 +6987,7 @@ def strip_chart(
                             "text": nominal("label"),
                         },
                     },
+                    *break_badge("edge", "sign"),
                 ],
             }
         )
@@ -7610,7 +7008,8 @@ def strip_chart(
                 "scale": {"domain": [low, high], "nice": False, "zero": False},
                 "axis": {
                     "title": None,
-                    "values": [p for p in range(first, last + 1) if p % every == 0],
+                    # entries only: the last token is the target of the one before it
+                    "values": [p for p in range(first, last + (not ends)) if p % every == 0],
                     "grid": False,
                     "domain": False,
                     "format": "d",
@@ -7663,7 +7062,10 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
             lacks = "" if row["kind"] in ("after", "unaligned") or cut else "not there"
             letter = row["part"] if side == "held" else "O"
             first = row[f"{side}_id"] if there and not cut else lacks
-            second = visible_text(row[f"{side}_text"], 24)
+            # without its bars a marker says which one it is before it is cut
+            second = re.sub(
+                r"^<[|\uff5c](.+)[|\uff5c]>$", r"<\1>", visible_text(row[f"{side}_text"], 24)
+            )
             if cut and there:
                 first, second = f"{row['count']} more", ""
             cells.append(
@@ -7786,7 +7188,8 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
         },
     ]
     late = place > len(rows) / 2
-    sign = pd.DataFrame({"at": [place - 0.5], "label": [break_words_short(table)]})
+    words = break_words_short(table).removeprefix("✕ ")
+    sign = pd.DataFrame({"at": [place - 0.5], "label": [words]})
     layers.append(
         {
             "data": csv_source("sign", ["at"]),
@@ -7802,7 +7205,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
                 },
                 {
                     "mark": themed_text(
-                        align="right" if late else "left", dx=-6 if late else 6, fontSize=12
+                        align="right" if late else "left", dx=-12 if late else 12, fontSize=12
                     ),
                     "encoding": {
                         "x": quantity("at"),
@@ -7810,6 +7213,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
                         "text": nominal("label"),
                     },
                 },
+                *break_badge("at", "line"),
             ],
         }
     )
@@ -7819,7 +7223,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
         description=break_description(table),
         width=step * len(rows),
         height=BREAK_HEIGHT,
-        pad=(22, 8, 4, 100 if lane_labels else 4),
+        pad=(22, 8, 4, 100 if lane_labels else 8),
         title=title,
         encoding={
             "x": {
@@ -8288,36 +7692,12 @@ def runs_chart(
                         },
                         "encoding": {"x": quantity("at"), **band},
                     },
-                    {
-                        "mark": {
-                            "type": "point",
-                            "shape": "square",
-                            "size": min(190, row * row),
-                            "filled": True,
-                            "opacity": 1,
-                            "color": PALETTE["break"]["fill"],
-                        },
-                        "encoding": {
-                            "x": quantity("at"),
-                            "y": quantity("middle"),
-                            "tooltip": [
-                                nominal("label", title="break"),
-                                nominal("at", title="position"),
-                            ],
-                        },
-                    },
-                    {
-                        "mark": {
-                            "type": "text",
-                            "fontSize": min(12, row),
-                            "color": PALETTE["break"]["ink"],
-                        },
-                        "encoding": {
-                            "x": quantity("at"),
-                            "y": quantity("middle"),
-                            "text": {"value": "✕"},
-                        },
-                    },
+                    *break_badge(
+                        "at",
+                        "middle",
+                        [nominal("label", title="break"), nominal("at", title="position")],
+                        side=min(13, row),
+                    ),
                 ],
             }
         )
@@ -8370,368 +7750,6 @@ def runs_chart(
             "y": {
                 "type": "quantitative",
                 "scale": {"domain": [0, row * datums], "range": [0, row * datums]},
-                "axis": None,
-            },
-        },
-    )
-
-
-@app.function(hide_code=True)
-def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """The idea: a row per turn (seen, then said), below them the datums with their mask.
-
-    Menu and step control are parameters of the spec, so they work without Python. The tables
-    of `staircase_tables` hold all scenarios; the spec shows one.
-    """
-    cells, scenarios = tables["cells"], tables["scenarios"]
-    step, stair, row, gap = 42, 40, 56, 40
-    wide = int(cells["x"].max()) + 1
-    turns = scenarios["turns"].tolist()
-    # sentences in lines that a phone shows whole; the second block starts below the first
-    heads = tables["steps"][["s", "shown"]].assign(
-        lines=["|".join(wrap_words(words, 44)) for words in tables["steps"]["finding"]]
-    )
-    bodies = tables["steps"][["s", "shown"]].assign(
-        lines=["|".join(wrap_words(words, 56)) for words in tables["steps"]["rest"]],
-        y=[3 + 17 * (1 + lines.count("|")) for lines in heads["lines"]],
-    )
-    depths = bodies["y"] + [15 * (1 + lines.count("|")) for lines in bodies["lines"]]
-    top = int(depths.max()) + 28
-    # a row per sequence, unfolded in the figure: a third of the bytes of a row per token
-    pool: dict[tuple[str, str], int] = {}
-    sequences = [
-        (
-            *place,
-            " ".join(
-                str(pool.setdefault(token, len(pool)))
-                for token in zip(part["id"], part["text"], strict=True)
-            ),
-            "".join(part["kind"]),
-            " ".join(map(str, part["turn"])) if place[1] == "datum" else "",
-            " ".join(part["mask"]).strip(),
-        )
-        for place, part in cells.groupby(["s", "row", "r"], sort=False)
-    ]
-    data = {
-        "cells": pd.DataFrame(
-            sequences, columns=["s", "row", "r", "tokens", "kinds", "since", "masks"]
-        ),
-        "tokens": pd.DataFrame(
-            [(number, *token) for token, number in pool.items()], columns=["token", "id", "text"]
-        ),
-        "labels": tables["labels"].drop(columns="name"),
-        "breaks": tables["breaks"],
-        "heads": heads,
-        "bodies": bodies,
-    }
-    # where a row stands: turns first, then the datums of the scenario
-    place = (
-        f"datum.row == 'turn' ? {top} + datum.r * {stair}"
-        f" : {top + gap} + {json.dumps(turns)}[datum.s] * {stair} + datum.r * {row}"
-    )
-    chosen = {"filter": "datum.s == scenario && datum.turn < turns"}
-    at_step = {
-        "filter": f"datum.s == scenario && datum.shown == min(turns, {json.dumps(turns)}[scenario])"
-    }
-    numbers = ["s", "r", "x", "turn"]
-    layers: list[dict[str, Any]] = [
-        {
-            "data": csv_source("heads", ["s", "shown"]),
-            "transform": [at_step],
-            "mark": themed_text(
-                align="left",
-                baseline="top",
-                fontSize=14,
-                fontWeight="bold",
-                lineBreak="|",
-                lineHeight=17,
-            ),
-            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("lines")},
-        },
-        {
-            "data": csv_source("bodies", ["s", "shown", "y"]),
-            "transform": [at_step],
-            "mark": themed_text(
-                align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
-            ),
-            "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
-        },
-        {
-            "data": csv_source("cells", ["s", "r"]),
-            "transform": [
-                {"filter": "datum.s == scenario"},
-                *unfold(
-                    token="split(datum.tokens, ' ')",
-                    x="sequence(length(datum.token))",
-                    kind="split(datum.kinds, '')",
-                    turn="split(datum.since, ' ')",
-                    mask="split(datum.masks, ' ')",
-                ),
-                *calculate(
-                    token="toNumber(datum.token)",
-                    turn="datum.row == 'turn' ? datum.r : toNumber(datum.turn)",
-                    mask="datum.mask || ''",
-                ),
-                {"filter": "datum.turn < turns"},
-                look_up("token", "tokens", ["token", "id", "text"]),
-                *calculate(
-                    top=place,
-                    bottom="datum.top + 34",
-                    left="datum.x + 0.02",
-                    right="datum.x + 0.98",
-                    middle="datum.x + 0.5",
-                    line="datum.top + 11",
-                    sign="{'0': '=', O: 'O', A: 'A', M: 'A'}[datum.kind]",
-                    shown="[datum.sign + ' ' + datum.id, datum.text || ' ']",
-                    told="{'0': 'history, repeated', O: 'observation', A: 'action',"
-                    " M: 'action, masked'}[datum.kind]",
-                    where="datum.row + ' ' + datum.r",
-                    text="datum.text || 'not known'",
-                    under="datum.top + 43",
-                    mask_kind="datum.mask == '1' ? 'A' : '0'",
-                    mask_top="datum.top + 36",
-                    mask_bottom="datum.top + 50",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rect", "cornerRadius": 3},
-                    "encoding": {
-                        "x": quantity("left"),
-                        "x2": {"field": "right"},
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                        "fill": kind_color("fill"),
-                        "tooltip": [
-                            nominal("id", title="token id"),
-                            nominal("text", title="text"),
-                            nominal("where", title="row"),
-                            nominal("x", title="position"),
-                            nominal("told", title="part"),
-                            nominal("mask", title="mask"),
-                        ],
-                    },
-                },
-                {
-                    "mark": {"type": "text", "fontSize": 11, "lineHeight": 13, "limit": step - 4},
-                    "encoding": {
-                        "x": quantity("middle"),
-                        "y": quantity("line"),
-                        "text": nominal("shown"),
-                        "color": kind_color("ink"),
-                    },
-                },
-                {
-                    "transform": [{"filter": "datum.mask == '0' || datum.mask == '1'"}],
-                    "layer": [
-                        {
-                            "mark": {"type": "rect", "cornerRadius": 3},
-                            "encoding": {
-                                "x": quantity("left"),
-                                "x2": {"field": "right"},
-                                "y": quantity("mask_top"),
-                                "y2": {"field": "mask_bottom"},
-                                "fill": kind_color("fill", field="mask_kind"),
-                            },
-                        },
-                        {
-                            "mark": {"type": "text", "fontSize": 11},
-                            "encoding": {
-                                "x": quantity("middle"),
-                                "y": quantity("under"),
-                                "text": nominal("mask"),
-                                "color": kind_color("ink", field="mask_kind"),
-                            },
-                        },
-                    ],
-                },
-                {
-                    "transform": [{"filter": "datum.mask == 'none'"}],
-                    "mark": themed_text(fontSize=10),
-                    "encoding": {
-                        "x": quantity("middle"),
-                        "y": quantity("under"),
-                        "text": nominal("mask"),
-                    },
-                },
-            ],
-        },
-        {
-            "data": csv_source("labels", ["s", "r", "turn"]),
-            "transform": [
-                chosen,
-                *calculate(
-                    top=place,
-                    name="datum.row + ' ' + datum.r",
-                    first="datum.top + 11",
-                    second="datum.top + (datum.row == 'turn' ? 25 : 43)",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": themed_text(align="right", fontSize=12, fontWeight="bold"),
-                    "encoding": {
-                        "x": {"value": -8},
-                        "y": quantity("first"),
-                        "text": nominal("name"),
-                    },
-                },
-                {
-                    "mark": themed_text(align="right", fontSize=11),
-                    "encoding": {
-                        "x": {"value": -8},
-                        "y": quantity("second"),
-                        "text": nominal("verdict"),
-                    },
-                },
-            ],
-        },
-        {  # not seen: as wide as the widest verdict, so that no scenario moves the left edge
-            "data": {"values": [{}]},
-            "mark": themed_text(
-                align="right",
-                fontSize=11,
-                opacity=0,
-                text=max(tables["labels"]["verdict"], key=len),
-            ),
-            "encoding": {"x": {"value": -8}, "y": {"value": 0}},
-        },
-        {
-            "data": csv_source("breaks", numbers),
-            "transform": [
-                chosen,
-                *calculate(
-                    top=f"{place} - 3", bottom="datum.top + 40", badge="datum.top", sign="'✕'"
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rule", "color": PALETTE["break"]["fill"], "strokeWidth": 3},
-                    "encoding": {
-                        "x": quantity("x"),
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                    },
-                },
-                {
-                    "mark": {
-                        "type": "point",
-                        "shape": "square",
-                        "size": 170,
-                        "filled": True,
-                        "opacity": 1,
-                        "color": PALETTE["break"]["fill"],
-                    },
-                    "encoding": {
-                        "x": quantity("x"),
-                        "y": quantity("badge"),
-                        "tooltip": [nominal("cause", title="splits"), nominal("x", title="at")],
-                    },
-                },
-                {
-                    "mark": {"type": "text", "fontSize": 11, "color": PALETTE["break"]["ink"]},
-                    "encoding": {
-                        "x": quantity("x"),
-                        "y": quantity("badge"),
-                        "text": nominal("sign"),
-                    },
-                },
-            ],
-        },
-    ]
-    # what gives the drawing its size: the same width always, the height of the scenario
-    frame = scenarios[["s", "turns", "datums"]]
-    data["frame"] = frame
-    layers.append(
-        {
-            "data": csv_source("frame", ["s", "turns", "datums"]),
-            "transform": [
-                {"filter": "datum.s == scenario"},
-                *calculate(
-                    top="0",
-                    bottom=f"{top + gap} + datum.turns * {stair} + datum.datums * {row}",
-                    first=f"{top - 10}",
-                    second=f"{top + gap - 12} + datum.turns * {stair}",
-                    turn_words="'what the model saw, then said'",
-                    datum_words="'what trajectory_to_data makes of it; the first token is never"
-                    " a target, so it has no mask entry'",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rect", "fill": "transparent"},
-                    "encoding": {
-                        "x": {"value": -96},
-                        "x2": {"value": step * wide},
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                    },
-                },
-                *(
-                    {
-                        "mark": themed_text(align="left", fontSize=11, fontStyle="italic"),
-                        "encoding": {
-                            "x": {"value": 1},
-                            "y": quantity(line),
-                            "text": nominal(words),
-                        },
-                    }
-                    for line, words in (("first", "turn_words"), ("second", "datum_words"))
-                ),
-            ],
-        }
-    )
-    titles = scenarios["title"].tolist()
-    most = max(turns)
-    height = max(
-        top + gap + stair * turn_count + row * datum_count
-        for turn_count, datum_count in zip(turns, scenarios["datums"].tolist(), strict=True)
-    )
-    finding = tables["steps"].query("s == 0").iloc[-1]
-    return vega_figure(
-        layers,
-        data,
-        description=(
-            f"Staircase of turns, with a menu of {len(titles)} scenarios and a control for the "
-            f"number of turns shown. First scenario, {titles[0]}: {finding['finding']}; "
-            f"{finding['rest']} All scenarios stand in the table below the figure."
-        ),
-        width=step * wide,
-        height=1,
-        pad=(4, 4, 4, 4),
-        autosize={"type": "pad", "resize": True},
-        params=[
-            {
-                "name": "scenario",
-                "value": 0,
-                "bind": {
-                    "input": "select",
-                    "options": list(range(len(titles))),
-                    "labels": titles,
-                    "name": "Show",
-                },
-            },
-            {
-                "name": "turns",
-                "value": most,
-                "bind": {
-                    "input": "range",
-                    "min": 1,
-                    "max": most,
-                    "step": 1,
-                    "name": "Turns shown, at most",
-                },
-            },
-        ],
-        encoding={
-            "x": {
-                "type": "quantitative",
-                "scale": {"domain": [0, wide], "nice": False},
-                "axis": None,
-            },
-            "y": {
-                "type": "quantitative",
-                "scale": {"domain": [0, height], "range": [0, height]},
                 "axis": None,
             },
         },
@@ -8884,7 +7902,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         fill=[fill for fill, _ in colours],
         ink=[ink for _, ink in colours],
         label=[
-            signed(value) if mask else ("A 0" if part == "A" else "O")
+            signed(value) if mask else f"{part} 0"
             for value, mask, part in zip(
                 cells["advantage"], cells["mask"], cells["part"], strict=True
             )
@@ -8900,9 +7918,9 @@ def group_chart(table: pd.DataFrame) -> Figure:
             ],
             (max(0.0, pixel(mean) - 40), -10, f"group mean {number_text(mean, 3)}"),
             (0, height + 32, "total reward"),
-            (start, height + 32, "target token, by its position in the datum's sequence"),
+            (start, height + 32, "position, as in section 3: each cell is a target"),
             *[(pixel(tick) - 4, height + 14, number_text(tick)) for tick in ticks],
-            *[(start + cell * (at - 0.5) - 4, height + 14, str(at)) for at in range(1, last + 1)],
+            *[(start + cell * (at + 0.5) - 4, height + 14, str(at)) for at in range(last)],
         ],
         columns=["x", "y", "words"],
     )
@@ -9328,6 +8346,986 @@ def matrix_view(table: pd.DataFrame) -> mo.Html:
         more=table_box(breaks, "The breaks that # stands for", merged=2, lead=1).text,
     )
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
+
+
+@app.cell(hide_code=True)
+def _():
+    room(r"""
+    ## Room: files <span class="seq-room"></span>
+
+    JSON and JSONL to rollouts and back: the format, its validation, bounds.
+    """)
+    return
+
+
+@app.function(hide_code=True)
+def element_to_native(element: Any) -> Any:
+    """A flat element as the file format writes it: a token id, or one object per image.
+
+    Bytes that are text (stand-ins, see `image_chunk`) are their own id; a real picture becomes
+    a data URI, so that reading it back gives an equal chunk.
+
+    Raises:
+        TypeError: The chunk is neither text nor an image.
+    """
+    if isinstance(element, int):
+        return element
+    if isinstance(element, tinker.types.ImageAssetPointerChunk):
+        tokens = element.expected_tokens
+        return {"image": element.location, "tokens": tokens, "asset": element.format}
+    if not isinstance(element, tinker.types.ImageChunk):
+        raise TypeError(f"The file format holds tokens and images, not {type(element).__name__}.")
+    try:
+        image = element.data.decode()
+    except UnicodeDecodeError:
+        image = "data:"
+    if element.format != "png" or image.startswith("data:"):
+        content = base64.b64encode(element.data).decode()
+        image = f"data:image/{element.format};base64,{content}"
+    return {"image": image, "tokens": element.expected_tokens}
+
+
+@app.function(hide_code=True)
+def trajectory_to_native(
+    trajectory: Trajectory,
+    name: str | None = None,
+    group: str | None = None,
+    vocab: Mapping[int, str] | None = None,
+) -> dict[str, Any]:
+    """A trajectory in the file format; `json.dumps` of it is one line of a JSONL file."""
+
+    def number(value: float | None) -> Any:
+        if value is None or math.isfinite(value):
+            return value if value is None else float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+    turns: list[dict[str, Any]] = []
+    held: list[Any] | None = None
+    for transition in trajectory.transitions:
+        observation: list[Any] = []
+        for chunk in transition.ob.chunks:
+            if isinstance(chunk, tinker.EncodedTextChunk):
+                observation += map(int, chunk.tokens)
+            else:
+                observation.append(element_to_native(chunk))
+        action, logprobs = list(map(int, transition.ac.tokens)), transition.ac.maybe_logprobs
+        extends = held is not None and observation[: len(held)] == held
+        turns.append(
+            {
+                **({"append": observation[len(held or ()) :]} if extends else {"ob": observation}),
+                "ac": action,
+                "logprobs": logprobs and [number(logprob) for logprob in logprobs],
+                "reward": number(transition.reward),
+                "episode_done": transition.episode_done,
+                "metrics": {key: number(value) for key, value in transition.metrics.items()},
+            }
+        )
+        held = observation + action
+    words = {str(token): text for token, text in (vocab or {}).items()}
+    labels = {"name": name, "group": group, "vocab": words}
+    return {**{key: value for key, value in labels.items() if value}, "transitions": turns}
+
+
+@app.function(hide_code=True)
+def rollout_to_native(rollout: Rollout) -> dict[str, Any]:
+    """A rollout with its name, group and vocabulary in the file format."""
+    return trajectory_to_native(rollout.trajectory, rollout.name, rollout.group, rollout.vocab)
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class FileIssue:
+    """One sentence about a file, or about one trajectory in it.
+
+    Attributes:
+        message: The sentence; names line, trajectory, turn, field and index as far as known.
+        line: Line of the file, from 1.
+        trajectory: Index of the trajectory in the file, from 0; None when it is about the file.
+    """
+
+    message: str
+    line: int | None = None
+    trajectory: int | None = None
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class Reading:
+    """What a file holds: the rollouts that can be read, and a sentence on each that cannot.
+
+    Attributes:
+        rollouts: In the order of the file.
+        issues: In the order of the file.
+        left_out: A sentence when a bound ended the reading early, else None.
+    """
+
+    rollouts: tuple[Rollout, ...]
+    issues: tuple[FileIssue, ...]
+    left_out: str | None = None
+
+
+@app.class_definition(hide_code=True)
+class RecordError(ValueError):
+    """What is wrong with one value of a file.
+
+    Attributes:
+        path: Keys and indices that lead from the file's value to the wrong one.
+        line: Line of the file where the parser stopped, when it is known without `path`.
+    """
+
+    def __init__(self, message: str, path: Sequence[Any] = (), line: int | None = None) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
+        self.line = line
+
+
+@app.class_definition(hide_code=True)
+class RepeatedKeyObject(dict[str, Any]):
+    """A JSON object that holds one key twice; JSON leaves open which value counts."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.key = next(key for key, count in counts.items() if count > 1)
+
+
+@app.function(hide_code=True)
+def describe_value(value: Any) -> str:
+    """A JSON value in a few characters, for use in a sentence."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return f"the text {shown(value)}" if isinstance(value, str) else shown(repr(value))
+
+
+@app.function(hide_code=True)
+def read_number(value: Any) -> Any:
+    """The words for numbers that JSON lacks, as numbers; anything else as it is."""
+    words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    return words.get(value, value) if isinstance(value, str) else value
+
+
+@app.class_definition(hide_code=True)
+class TokenList(RootModel):
+    """Token ids. Strict: no float, no boolean, no text."""
+
+    root: Annotated[
+        list[Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID)]],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.class_definition(hide_code=True)
+class NumberList(RootModel):
+    """Numbers only: the usual logprobs, checked without a call per entry."""
+
+    root: Annotated[list[Annotated[float, Field(strict=True)]], Field(strict=True), FailFast()]
+
+
+@app.class_definition(hide_code=True)
+class LooseNumberList(RootModel):
+    """Numbers where an entry may also be null or a word, see `read_number`."""
+
+    root: Annotated[
+        list[Annotated[float | None, Field(strict=True), BeforeValidator(read_number)]],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.class_definition(hide_code=True)
+class ImageRecord(BaseModel):
+    """One image inside an observation, as `element_to_native` writes it."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    image: str
+    tokens: Annotated[int, Field(ge=0, le=MAX_IMAGE_TOKENS)]
+    asset: Literal["png", "jpeg"] | None = None
+
+
+@app.function(hide_code=True)
+def record_to_chunk(record: ImageRecord) -> Any:
+    """The cookbook's chunk for one image; equal records give equal chunks.
+
+    Raises:
+        PydanticCustomError: A data URI that does not hold base64 of a png or jpeg.
+    """
+    if record.asset is not None:
+        return tinker.types.ImageAssetPointerChunk(
+            location=record.image, format=record.asset, expected_tokens=record.tokens
+        )
+    uri = re.match(r"data:image/(\w+);base64,", record.image)
+    if uri is None:
+        return image_chunk(record.image, record.tokens)
+    if uri[1] not in ("png", "jpeg"):
+        raise PydanticCustomError("image", "only png and jpeg images are read")
+    try:
+        data = base64.b64decode(record.image[uri.end() :], validate=True)
+    except ValueError:
+        raise PydanticCustomError("image", "the data URI does not hold valid base64") from None
+    return tinker.types.ImageChunk(
+        data=data, format="jpeg" if uri[1] == "jpeg" else "png", expected_tokens=record.tokens
+    )
+
+
+@app.class_definition(hide_code=True)
+class ElementList(RootModel):
+    """Token ids and images: an observation that holds at least one image."""
+
+    root: Annotated[
+        list[
+            Annotated[
+                Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID), Tag("token")]
+                | Annotated[ImageRecord, AfterValidator(record_to_chunk), Tag("picture")],
+                Discriminator(lambda value: "picture" if isinstance(value, dict) else "token"),
+            ]
+        ],
+        Field(strict=True),
+        FailFast(),
+    ]
+
+
+@app.function(hide_code=True)
+def read_elements(value: Any) -> TokenList | ElementList | None:
+    """An observation as flat elements: token ids only, or with one chunk per image.
+
+    Raises:
+        ValidationError: With the index of the first wrong element.
+    """
+    if value is None:
+        return None
+    try:
+        return TokenList.model_validate(value)
+    except ValidationError:
+        if not isinstance(value, list) or not any(isinstance(entry, dict) for entry in value):
+            raise
+    return ElementList.model_validate(value)
+
+
+@app.function(hide_code=True)
+def read_logprobs(value: Any) -> list[float] | None:
+    """Logprobs as a plain list, or as completion servers nest them.
+
+    Read are `[-0.1, null, "NaN"]`, `{"token_logprobs": [...]}` and
+    `{"content": [{"logprob": -0.1}, ...]}`; an entry that is null becomes NaN.
+    """
+    if isinstance(value, dict) and "token_logprobs" in value:
+        value = value["token_logprobs"]
+    elif isinstance(value, dict) and isinstance(value.get("content"), list):
+        value = [
+            entry.get("logprob") if isinstance(entry, dict) else entry for entry in value["content"]
+        ]
+    if value is None:
+        return None
+    try:
+        return NumberList.model_validate(value).root
+    except ValidationError:
+        loose = LooseNumberList.model_validate(value).root
+    return [math.nan if number is None else number for number in loose]
+
+
+@app.function(hide_code=True)
+def read_vocabulary(value: Any) -> dict[int, str]:
+    """Token texts by id. Keys of a JSON object are text, so ids arrive as `"17"`.
+
+    Raises:
+        PydanticCustomError: With the first wrong entry.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise PydanticCustomError("dict_type", "not an object")
+    problem = ""
+    vocab: dict[int, str] = {}
+    if len(value) > MAX_VOCABULARY:
+        problem = f"expected at most {MAX_VOCABULARY:,} entries, got {len(value):,}"
+    for key, text in value.items() if not problem else ():
+        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_TOKEN_ID:
+            problem = f"expected a token id as key, got {shown(key)}"
+        elif not isinstance(text, str):
+            problem = f"expected a text for token {key}, got {describe_value(text)}"
+        elif len(text) > MAX_NAME_CHARS:
+            problem = f"the text of token {key} is longer than {MAX_NAME_CHARS:,} characters"
+        elif not text.isascii() and re.search("[\ud800-\udfff]", text):
+            problem = f"the text of token {key} holds half of a surrogate pair"
+        if problem:
+            break
+        vocab[int(key)] = text
+    if problem:
+        raise PydanticCustomError("vocabulary", "{problem}", {"problem": problem})
+    return vocab
+
+
+@app.class_definition(hide_code=True)
+class TurnRecord(BaseModel):
+    """One turn. The aliases are the table of key names that are read.
+
+    `ob`, `append`, `ac` are this page's own names, `tokens.*` those of verifiers trajectory
+    steps, `prompt_token_ids` and the like those of completion servers.
+    """
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    ob: Annotated[Any, PlainValidator(read_elements)] = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "ob",
+            AliasPath("tokens", "prompt_ids"),
+            "prompt_token_ids",
+            AliasPath("choices", 0, "prompt_token_ids"),
+        ),
+    )
+    append: Annotated[Any, PlainValidator(read_elements)] = None
+    ac: TokenList = Field(
+        validation_alias=AliasChoices(
+            "ac",
+            AliasPath("tokens", "completion_ids"),
+            "completion_token_ids",
+            "token_ids",
+            AliasPath("choices", 0, "token_ids"),
+            AliasPath("outputs", 0, "token_ids"),
+        )
+    )
+    logprobs: Annotated[Any, PlainValidator(read_logprobs)] = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            AliasPath("tokens", "completion_logprobs"),
+            "completion_logprobs",
+            "logprobs",
+            AliasPath("choices", 0, "logprobs"),
+        ),
+    )
+    reward: Annotated[float | None, BeforeValidator(read_number)] = None
+    episode_done: bool | None = None
+    metrics: (
+        Annotated[
+            dict[
+                Annotated[str, Field(max_length=MAX_NAME_CHARS)],
+                Annotated[float, BeforeValidator(read_number)],
+            ],
+            Field(max_length=1_000),
+        ]
+        | None
+    ) = None
+
+
+@app.class_definition(hide_code=True)
+class TrajectoryRecord(BaseModel):
+    """One trajectory. A reward of its own belongs to its last turn when no turn has one."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None
+    group: Annotated[
+        str | None,
+        Field(max_length=MAX_NAME_CHARS),
+        BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    ] = Field(default=None, validation_alias=AliasChoices("group", "example_id"))
+    vocab: Annotated[Any, PlainValidator(read_vocabulary)] = Field(default_factory=dict)
+    transitions: Annotated[list[TurnRecord], Field(max_length=MAX_ROLLOUT_TURNS), FailFast()] = (
+        Field(
+            validation_alias=AliasChoices(
+                "transitions", "trajectory", "steps", "turns", "responses"
+            )
+        )
+    )
+    reward: Annotated[float | None, BeforeValidator(read_number)] = None
+
+
+@app.function(hide_code=True)
+def record_problem(error: ValidationError) -> RecordError:
+    """The first problem pydantic found, in the words of this page."""
+    first = error.errors(include_url=False)[0]
+    path = tuple(step for step in first["loc"] if step not in ("token", "picture"))
+    kind, got, context = first["type"], first["input"], first.get("ctx", {})
+    token = any(
+        step in ("ob", "append", "ac", "prompt_ids", "completion_ids")
+        or str(step).endswith("token_ids")
+        for step in path
+    )
+    if kind == "missing" and path[-1:] == ("ac",):
+        return RecordError(
+            "no action tokens (`ac`, `token_ids`, `completion_token_ids` or "
+            "`tokens.completion_ids`)",
+            path[:-1],
+        )
+    if kind == "missing":
+        return RecordError(f"`{path[-1]}` is missing", path[:-1])
+    if kind in ("image", "vocabulary"):
+        return RecordError(first["msg"], path)
+    if kind in ("too_long", "string_too_long"):
+        unit = "entries" if kind == "too_long" else "characters"
+        return RecordError(f"longer than {context['max_length']:,} {unit}", path)
+    if kind == "string_unicode":
+        return RecordError("holds half of a surrogate pair, so it is not valid text", path)
+    expected = {
+        "int_type": "a whole number",
+        "float_type": "a number",
+        "list_type": "a list",
+        "dict_type": "an object",
+        "model_type": "an object",
+        "string_type": "a text",
+        "bool_type": "true or false",
+        "literal_error": f"one of {context.get('expected', '')}",
+    }.get(kind, first["msg"])
+    if path[-1:] == ("tokens",) and kind in ("int_type", "less_than_equal", "greater_than_equal"):
+        expected = f"a whole number from 0 to {MAX_IMAGE_TOKENS:,}"
+    elif token and kind in ("int_type", "less_than_equal", "greater_than_equal"):
+        expected = f"a token id (a whole number from 0 to {MAX_TOKEN_ID})"
+    return RecordError(f"expected {expected}, got {describe_value(got)}", path)
+
+
+@app.function(hide_code=True)
+def record_to_rollout(record: TrajectoryRecord, name: str) -> Rollout:
+    """A validated record as a rollout.
+
+    Observations share chunk objects: one that extends the previous observation + action holds
+    the previous chunks and adds its own. A rollout of T turns and n tokens so takes memory of
+    order n + T^2 chunk references, also where the file repeats the history in every turn.
+
+    Args:
+        record: What pydantic made of the file's value.
+        name: Used when the record has no name.
+
+    Raises:
+        RecordError: A turn has no observation, has two, or the turns are too long together.
+    """
+    transitions: list[Transition] = []
+    held: list[Any] = []
+    chunks: list[Any] = []
+    added: list[Any] = []
+    length = total = 0
+    rewards = [turn.reward for turn in record.transitions]
+    if rewards and all(reward is None for reward in rewards):
+        rewards[-1] = record.reward
+    for index, (turn, reward) in enumerate(zip(record.transitions, rewards, strict=True)):
+        path = ("transitions", index)
+        if turn.ob is None and turn.append is None:
+            raise RecordError(
+                "no observation (`ob`, `append`, `prompt_token_ids` or `tokens.prompt_ids`)", path
+            )
+        if turn.ob is not None and turn.append is not None:
+            raise RecordError("both `ob` and `append`, of which a turn has one", path)
+        if turn.append is not None and not index:
+            raise RecordError("the first turn has nothing to append to; it needs `ob`", path)
+        given = turn.append if turn.ob is None else turn.ob
+        fresh: list[Any] = given.root
+        if turn.ob is not None and fresh[: len(held)] == held:
+            fresh = fresh[len(held) :]
+        elif turn.ob is not None:
+            held, chunks, length = [], [], 0
+        # Tokens are checked already, and chunks that are shared would be checked every turn.
+        if isinstance(given, TokenList):
+            added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
+            length += len(fresh)
+        else:
+            added = elements_to_model_input(fresh).chunks
+            length += sum(chunk.length for chunk in added)
+        action = turn.ac.root
+        length += len(action)
+        total += length
+        if total > MAX_ROLLOUT_TOKENS:
+            raise RecordError(
+                f"the observations and actions up to here hold more than {MAX_ROLLOUT_TOKENS:,} "
+                "tokens; split the rollout",
+                path,
+            )
+        observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
+        last = index + 1 == len(record.transitions)
+        transitions.append(
+            Transition(
+                ob=observation,
+                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=turn.logprobs),
+                reward=0.0 if reward is None else reward,
+                episode_done=last if turn.episode_done is None else turn.episode_done,
+                metrics=dict(turn.metrics or {}),
+            )
+        )
+        held.extend(fresh)
+        held.extend(action)
+        said = [tinker.EncodedTextChunk.model_construct(tokens=action)] if action else []
+        chunks = [*observation.chunks, *said]
+    return Rollout(
+        name=record.name or name,
+        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
+        vocab=record.vocab,
+        group=record.group,
+    )
+
+
+@app.function(hide_code=True)
+def parse_json(text: str) -> tuple[Any, bool]:
+    """JSON text to a value, and whether an object in it holds one key twice.
+
+    Raises:
+        RecordError: The text is not JSON, is nested too deep, or holds too much; every bound
+            is counted on the text, before a single object is made.
+    """
+    for signs, limit, unit in (
+        (",", MAX_FILE_VALUES, "commas"),
+        ("[{", MAX_FILE_CONTAINERS, "lists and objects"),
+        ('"', MAX_FILE_QUOTES, "quotation marks"),
+    ):
+        count = sum(text.count(sign) for sign in signs)
+        if count > limit:
+            raise RecordError(f"holds {count:,} {unit}, but at most {limit:,} are read")
+
+    repeated = False
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        repeated = True
+        return RepeatedKeyObject(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=make_object), repeated
+    except json.JSONDecodeError as error:
+        message = {
+            "Extra data": "more text after the end of the JSON value",
+            "Expecting value": "expected a value",
+        }.get(error.msg, error.msg[0].lower() + error.msg[1:].removesuffix(" at"))
+        place = f"column {error.colno:,}: {message}"
+        raise RecordError(f"not valid JSON at {place}", line=error.lineno) from None
+    except RecursionError:
+        raise RecordError("nested too deep to be read") from None
+    except ValueError:
+        # Python refuses to convert integers of more than 4300 digits.
+        number = re.search(r"[0-9]{4301}", text)
+        line = text.count("\n", 0, number.start()) + 1 if number else None
+        raise RecordError("a number with more than 4,300 digits", line=line) from None
+
+
+@app.function(hide_code=True)
+def json_children(text: str, position: int) -> Iterator[tuple[Any, int]]:
+    """Keys or indices of the JSON container at `position`, each with where its value starts.
+
+    Only for text that `parse_json` has accepted; a scalar has no children.
+    """
+    skip = re.compile(r"[\s,:]*")
+    decoder = json.JSONDecoder()
+
+    def after(place: int) -> int:
+        match = skip.match(text, place)
+        return match.end() if match else place
+
+    opener = text[position] if position < len(text) else ""
+    if opener not in "[{" or not opener:
+        return
+    position = after(position + 1)
+    index = 0
+    while text[position] not in "]}":
+        key: Any = index
+        if opener == "{":
+            key, position = decoder.raw_decode(text, position)
+            position = after(position)
+        yield key, position
+        _, position = decoder.raw_decode(text, position)
+        position = after(position)
+        index += 1
+
+
+@app.function(hide_code=True)
+def json_position(text: str, position: int, path: Sequence[Any]) -> int:
+    """Where the value at `path` starts, or its nearest container that can be found soon."""
+    for step in path:
+        for count, (key, place) in enumerate(json_children(text, position)):
+            if count > 100_000:
+                return position
+            if key == step:
+                position = place
+                break
+        else:
+            return position
+    return position
+
+
+@app.function(hide_code=True)
+def refuse_repeated_keys(value: Any) -> None:
+    """Walk a JSON value that is known to come from text with a repeated key.
+
+    Raises:
+        RecordError: With the path of the first object that holds a key twice.
+    """
+    todo: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
+    while todo:
+        item, path = todo.pop()
+        if isinstance(item, RepeatedKeyObject):
+            raise RecordError(f"the key {shown(item.key)} stands twice in one object", path)
+        children: Iterable[tuple[Any, Any]] = ()
+        if isinstance(item, dict):
+            children = item.items()
+        elif isinstance(item, list):
+            children = enumerate(item)
+        todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
+
+
+@app.function(hide_code=True)
+def is_turn(value: Any) -> bool:
+    """True for an object that is one turn rather than a whole trajectory."""
+    return (
+        isinstance(value, dict)
+        and not any(key in value for key in TRAJECTORY_KEYS)
+        and any(key in value for key in TURN_KEYS)
+    )
+
+
+@app.function(hide_code=True)
+def is_rollout(value: Any) -> bool:
+    """True for an object that is a trajectory or one turn of one."""
+    return isinstance(value, dict) and any(key in value for key in (*TRAJECTORY_KEYS, *TURN_KEYS))
+
+
+@app.function(hide_code=True)
+def value_to_rollout(value: Any, name: str, repeated: bool = False) -> Rollout:
+    """One trajectory of a file as a rollout: an object, a list of turns, or a single turn.
+
+    Args:
+        value: Parsed JSON.
+        name: Used when the file gives none.
+        repeated: Whether some object of the file holds a key twice.
+
+    Raises:
+        RecordError: With the path from `value` to what is wrong.
+    """
+    given = value
+    if is_turn(value):
+        given = {"transitions": [value]}
+    elif isinstance(value, list) and value and is_turn(value[0]):
+        given = {"transitions": value}
+    if not isinstance(given, dict):
+        raise RecordError(
+            f"expected a trajectory (an object with `transitions`), got {describe_value(value)}"
+        )
+    if repeated:
+        refuse_repeated_keys(given)
+    if not set(TRAJECTORY_KEYS) & given.keys() and {"role", "messages"} & given.keys():
+        raise RecordError(
+            "these are messages, not tokens; section 8 of the page reads a conversation"
+        )
+    try:
+        return record_to_rollout(TrajectoryRecord.model_validate(given), name)
+    except ValidationError as error:
+        raise record_problem(error) from None
+
+
+@app.function(hide_code=True)
+def file_issue(error: RecordError, line: int | None, index: int | None, value: Any) -> FileIssue:
+    """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
+    place = [] if line is None else [f"line {line:,}"]
+    if index is not None:
+        name = value.get("name") if isinstance(value, dict) else None
+        label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
+        place.append(f"trajectory {index:,}{label}")
+    path = error.path
+    if len(path) > 1 and path[0] in TRAJECTORY_KEYS and isinstance(path[1], int):
+        place.append(f"turn {path[1]:,}")
+        path = path[2:]
+    place += [shown(step) if isinstance(step, str) else f"index {step:,}" for step in path]
+    where = ", ".join(place) or "the file"
+    return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
+
+
+@app.function(hide_code=True)
+def decode_utf8(data: bytes, line: int = 1) -> str:
+    """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
+
+    Raises:
+        RecordError: The bytes are something else than UTF-8 text; names what, where known.
+    """
+    for magic, kind in FILE_MAGIC.items():
+        if data.startswith(magic):
+            raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=line)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
+            line=line + data.count(b"\n", 0, error.start),
+        ) from None
+
+
+@app.function(hide_code=True)
+def document_rollouts(
+    text: str, parsed: tuple[Any, bool] | None = None, line: int = 1, index: int = 0
+) -> Iterator[Rollout | FileIssue]:
+    """The trajectories of one JSON document: one, a list, or `{"trajectories": [...]}`.
+
+    Args:
+        text: The whole document.
+        parsed: Result of `parse_json` on it, when the caller has it already.
+        line: Line of the file on which the document starts.
+        index: Index of its first trajectory in the file.
+    """
+    path: tuple[Any, ...] = ()
+    try:
+        value, repeated = parsed or parse_json(text)
+        values = [value]
+        whole = is_turn(value) or (isinstance(value, list) and value and is_turn(value[0]))
+        if isinstance(value, dict) and not whole and not set(TRAJECTORY_KEYS) & value.keys():
+            if isinstance(value, RepeatedKeyObject):
+                refuse_repeated_keys(value)
+            path = tuple(key for key in FILE_KEYS if key in value)[:1]
+        if path:
+            values = value[path[0]]
+        elif isinstance(value, list) and not whole:
+            values = value
+        if not isinstance(values, list):
+            raise RecordError(f"expected a list, got {describe_value(values)}", path)
+    except RecordError as error:
+        yield file_issue(error, line - 1 + (error.line or 1), None, None)
+        return
+    start = len(text) - len(text.lstrip())
+    places: Iterator[tuple[Any, int]] | None = None
+    for count, entry in enumerate(values):
+        try:
+            yield value_to_rollout(entry, f"trajectory {index + count}", repeated)
+        except RecordError as error:
+            if places is None and values is not value and not path:
+                places = iter([(0, start)])
+            elif places is None:
+                places = json_children(text, json_position(text, start, path))
+            # The text is walked again only where a line is asked for, and only once.
+            where = start
+            with contextlib.suppress(RecursionError):
+                where = next(place for at, place in places if at == count)
+                inner = error.path[1:] if isinstance(entry, list) else error.path
+                where = json_position(text, where, inner)
+            yield file_issue(error, line + text.count("\n", 0, where), index + count, entry)
+
+
+@app.function(hide_code=True)
+def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, counted from `number`; ends after one that is too long.
+
+    After `MAX_BLANK_LINES` blank ones it ends with no bytes at all: each costs as much as a
+    short line, and a file can hold millions.
+    """
+    blank = 0
+    while data := stream.readline(MAX_FILE_BYTES + 1):
+        if data.strip():
+            yield number, data
+        else:
+            blank += 1
+        if len(data) > MAX_FILE_BYTES:
+            return
+        if blank > MAX_BLANK_LINES:
+            yield number, b""
+            return
+        number += 1
+
+
+@app.class_definition(hide_code=True)
+@dataclass(frozen=True)
+class ParsedLine:
+    """One line of a file: its JSON value, or what is wrong with it."""
+
+    number: int
+    text: str
+    value: Any = None
+    repeated: bool = False
+    error: RecordError | None = None
+
+
+@app.function(hide_code=True)
+def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
+    """One line of JSONL, parsed; never raises for bad content."""
+    number, data = numbered
+    text = ""
+    try:
+        if len(data) > MAX_FILE_BYTES:
+            raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
+        if not data:
+            raise RecordError(f"more than {MAX_BLANK_LINES:,} blank lines up to here")
+        text = decode_utf8(data, number)
+        return ParsedLine(number, text, *parse_json(text))
+    except RecordError as error:
+        return ParsedLine(number, text, error=error)
+
+
+@app.function(hide_code=True)
+def line_rollouts(lines: Iterable[ParsedLine]) -> Iterator[Rollout | FileIssue]:
+    """JSONL: a trajectory a line.
+
+    Neighbouring lines that hold one turn each are together one trajectory, which ends where
+    `trajectory_id` changes.
+    """
+    index = 0
+    turns: list[ParsedLine] = []
+
+    def joined_turns() -> Rollout | FileIssue:
+        values = [line.value for line in turns]
+        repeated = any(line.repeated for line in turns)
+        try:
+            return value_to_rollout(values, f"trajectory {index}", repeated)
+        except RecordError as error:
+            at = next((step for step in error.path if isinstance(step, int)), 0)
+            return file_issue(error, turns[at].number, index, None)
+
+    for line in lines:
+        joins = line.error is None and is_turn(line.value)
+        if turns and not (
+            joins and line.value.get("trajectory_id") == turns[-1].value.get("trajectory_id")
+        ):
+            yield joined_turns()
+            turns.clear()
+            index += 1
+        if line.error is not None:
+            yield file_issue(line.error, line.number, index, None)
+            index += 1
+        elif joins:
+            # One turn more than is read is kept, so that the bound is noticed.
+            if len(turns) <= MAX_ROLLOUT_TURNS:
+                turns.append(line)
+        else:
+            parsed = (line.value, line.repeated)
+            for item in document_rollouts(line.text, parsed, line.number, index):
+                yield item
+                index += 1
+    if turns:
+        yield joined_turns()
+
+
+@app.function(hide_code=True)
+def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+    """`iter_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
+    head = next(numbered_lines(stream), None)
+    if head is None:
+        yield FileIssue("The file is empty.")
+        return
+    number, data = head
+    first = parse_line(head)
+    if first.error is None:
+        # JSONL, or a document on one line, which reads the same.
+        later = numbered_lines(stream, number + 1)
+        yield from line_rollouts(itertools.chain([first], map(parse_line, later)))
+        return
+    # Alone the first line is no JSON: it opens a document, or it is a bad line of JSONL.
+    rest = stream.read(MAX_FILE_BYTES) if len(data) <= MAX_FILE_BYTES else b""
+    if len(rest) == MAX_FILE_BYTES:
+        rest += stream.readline(MAX_FILE_BYTES)
+    try:
+        if len(data) + len(rest) > MAX_FILE_BYTES:
+            raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
+        text = decode_utf8(data + rest, number)
+        parsed = parse_json(text)
+    except RecordError as error:
+        tail = itertools.chain(
+            numbered_lines(io.BytesIO(rest), number + 1),
+            numbered_lines(stream, number + 1 + rest.count(b"\n")),
+        )
+        second = next(map(parse_line, tail), None)
+        if second is not None and is_rollout(second.value):
+            yield from line_rollouts(itertools.chain([first, second], map(parse_line, tail)))
+            return
+        line = error.line if error.line is None else number - 1 + error.line
+        yield file_issue(error, line, None, None)
+        return
+    yield from document_rollouts(text, parsed, number)
+
+
+@app.function(hide_code=True)
+def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+    """Read a file of rollouts, JSON or JSONL, one trajectory at a time.
+
+    JSONL is read line by line: memory grows with the longest line, not with the file.
+
+    Args:
+        stream: Binary, read once from where it stands.
+
+    Yields:
+        In the order of the file: rollouts, and an issue for each that cannot be read. The
+        reading ends after `MAX_FILE_ISSUES` of them.
+    """
+    issues = 0
+    for item in stream_rollouts(stream):
+        yield item
+        issues += isinstance(item, FileIssue)
+        if issues >= MAX_FILE_ISSUES:
+            yield FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
+            return
+
+
+@app.function(hide_code=True)
+def rollout_tokens(rollout: Rollout) -> int:
+    """Tokens of all observations and actions, history counted in every turn: the work it is."""
+    return sum(
+        transition.ob.length + len(transition.ac.tokens)
+        for transition in rollout.trajectory.transitions
+    )
+
+
+@app.function(hide_code=True)
+def collect_rollouts(stream: IO[bytes]) -> Reading:
+    """All rollouts of a stream within the bounds of the page, see `read_rollouts`."""
+    rollouts: list[Rollout] = []
+    issues: list[FileIssue] = []
+    tokens = 0
+    for item in iter_rollouts(stream):
+        if isinstance(item, FileIssue):
+            issues.append(item)
+            continue
+        tokens += rollout_tokens(item)
+        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
+            return Reading(
+                tuple(rollouts),
+                tuple(issues),
+                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
+                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
+                "counted in every turn. The command line has no such limit.",
+            )
+        rollouts.append(item)
+    return Reading(tuple(rollouts), tuple(issues))
+
+
+@app.function(hide_code=True)
+def read_rollouts(data: bytes | str) -> Reading:
+    """Read an upload or a paste, within the bounds of the page.
+
+    Args:
+        data: The whole file; text is what was pasted.
+
+    Returns:
+        What can be read, a sentence on each trajectory that cannot, and whether a bound of the
+        page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
+    """
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_FILE_BYTES:
+        return Reading(
+            (),
+            (
+                FileIssue(
+                    f"The file holds {len(data) / 2**20:,.1f} MB, but the page reads at most "
+                    f"{MAX_FILE_BYTES // 2**20} MB."
+                ),
+            ),
+        )
+    return collect_rollouts(io.BytesIO(data))
+
+
+@app.function(hide_code=True)
+def group_advantages(rollouts: Sequence[Rollout]) -> list[float | None]:
+    """The cookbook's advantage of each rollout among those of its group; None without group."""
+    members: dict[str, list[int]] = {}
+    for index, rollout in enumerate(rollouts):
+        if rollout.group is not None:
+            members.setdefault(rollout.group, []).append(index)
+    groups = [
+        TrajectoryGroup(
+            trajectories_G=[rollouts[index].trajectory for index in indices],
+            final_rewards_G=[0.0] * len(indices),
+            metrics_G=[{} for _ in indices],
+        )
+        for indices in members.values()
+    ]
+    advantages: list[float | None] = [None] * len(rollouts)
+    for indices, advantages_G in zip(members.values(), compute_advantages(groups), strict=True):
+        for index, advantage in zip(indices, advantages_G.tolist(), strict=True):
+            advantages[index] = advantage
+    return advantages
 
 
 @app.cell(hide_code=True)
@@ -11064,7 +11062,7 @@ def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
         for found, figure in zip(diagnosis.breaks[1:], drawn[1:], strict=False)
     ]
     left = len(diagnosis.breaks) - len(drawn)
-    told = f"{count_of(left, 'more break')} not drawn; the table above has all."
+    told = f"{count_of(left, 'more break')} not drawn; the list above names all."
     rest = note(told).text if left > 0 else ""
     return mo.Html("".join([*drawn[:1], *folded, rest]))
 
@@ -11076,22 +11074,17 @@ def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> 
     Args:
         diagnosis: Of any rollout; nothing is drawn where it has no datum.
         size: Positions in one strip.
-        most: Strips at most. A rollout without breaks shows where its first action begins.
+        most: Strips at most. Where nothing splits, or nothing at all is shared, the strip shows
+            where the datum's first action begins.
     """
     if not diagnosis.built.data:
         return []
     marks = break_marks(diagnosis)
-    first = next((run.start for run in diagnosis.runs if run.part == "A"), 0)
+    actions = {run.datum: run.start for run in reversed(diagnosis.runs) if run.part == "A"}
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
-    places = [mark[:2] for mark in marks[:most]] or [(0, first)]
-    datums = count_of(len(diagnosis.built.data), "datum")
-    shown = [
-        figure_box(
-            runs_chart(diagnosis.runs, marks),
-            f"{count_of(len(diagnosis.spans), 'turn')} in {datums}",
-        )
-    ]
-    for datum, position in places:
+    places = [(datum, at or actions.get(datum, 0)) for datum, at, _ in marks[:most]]
+    shown = [figure_box(runs_chart(diagnosis.runs, marks), runs_finding(diagnosis.runs))]
+    for datum, position in places or [(0, actions.get(0, 0))]:
         rows = window(table[table["datum"] == datum], max(0, position - size // 2), size)
         shown.append(strip_figure(rows, [mark for mark in marks if mark[0] == datum]))
     return shown

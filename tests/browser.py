@@ -34,6 +34,10 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwrig
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "404_sequence_extension.py"
+# Where marimo and molab look for them, below `assets/`: see README.md.
+PUBLISHED = ROOT / "assets" / "__marimo__"
+SESSION = PUBLISHED / "session" / f"{NOTEBOOK.name}.json"
+PICTURE = PUBLISHED / "assets" / NOTEBOOK.stem / "opengraph.png"
 STATIC = Path(marimo.__file__).parent / "_static"
 CDN = "https://cdn.jsdelivr.net/npm/@marimo-team/frontend@"
 STATIC_URL = "https://static.test/page.html"
@@ -162,9 +166,16 @@ def run_marimo(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Co
 
 
 def readme_commands() -> list[str]:
-    """The README's commands that start with uv, as written, in order."""
+    """The README's commands, as written, in order."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^uv.*$", "\n".join(re.findall(r"```bash\n(.*?)```", readme, re.S)), re.M)
+    lines = "\n".join(re.findall(r"```bash\n(.*?)```", readme, re.S)).splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def readme_command(start: str) -> str:
+    """The README's one command that starts with these words."""
+    [command] = [line for line in readme_commands() if line.startswith(start)]
+    return command
 
 
 def on_terminal(command: str, folder: Path, until: str = "\0") -> tuple[str, int | None]:
@@ -715,23 +726,24 @@ def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ())
     assert page.viewport_size is not None
     width = page.viewport_size["width"]
 
-    def picture(path: Path, top: float, height: float) -> Path:
+    def picture(path: Path, first: Locator, height: float) -> Path:
         # marimo scrolls inside #App; a window as high as the part shows all of it at once.
+        # Its height moves what stands above, so the part is looked up again afterwards.
         page.set_viewport_size({"width": width, "height": max(100, min(int(height), 12000))})
-        page.evaluate("top => document.querySelector('#App').scrollTo(0, top)", top)
+        reader.settle()
+        first.evaluate("e => e.scrollIntoView({block: 'start', behavior: 'instant'})")
         reader.settle()
         page.screenshot(path=path)
         return path
 
     if not sections:
         whole = page.evaluate("document.querySelector('#App').scrollHeight")
-        return [picture(folder / f"{name}.png", 0, whole)]
+        return [picture(folder / f"{name}.png", page.locator(".marimo-cell").first, whole)]
     made: list[Path] = []
     for number in sections:
-        page.evaluate("document.querySelector('#App').scrollTo(0, 0)")
-        boxes = [box for cell in reader.section(number) if (box := cell.bounding_box())]
+        cells = reader.section(number)
+        boxes = [box for cell in cells if (box := cell.bounding_box())]
         if boxes:
-            top, last = boxes[0]["y"], boxes[-1]
-            bottom = last["y"] + last["height"]
-            made.append(picture(folder / f"{name}-{number:02}.png", top, bottom - top + 40))
+            height = boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 40
+            made.append(picture(folder / f"{name}-{number:02}.png", cells[0], height))
     return made

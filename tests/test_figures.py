@@ -348,8 +348,11 @@ def test_staircase_has_its_menu_and_step_control_inside(
     menu, steps = figure.spec["params"]
     assert menu["bind"]["labels"] == [title for title, _, _ in stories]
     assert len(stories) >= 9
-    # the default shows the whole of the first scenario
-    assert menu["value"] == 0
+    # the default shows the whole of the first scenario that both merges and splits
+    kinds = [
+        {"splits" if span.splits else "extends" for span in story[2].spans[1:]} for story in stories
+    ]
+    assert menu["value"] == kinds.index({"splits", "extends"})
     assert steps["value"] == steps["bind"]["max"] == max(len(s[2].spans) for s in stories)
     table = nb.staircase_facts(stories)
     assert table["scenario"].tolist() == menu["bind"]["labels"]
@@ -501,7 +504,10 @@ def test_specs_are_valid_and_described(nb: ModuleType, stories: list[tuple[str, 
         assert re.fullmatch(r"application/vnd\.vegalite\.v\d\+json", figure._mime_()[0])
     assert "11 tokens" in figures["strip"].description
     assert "3 turns as 3 datums" in figures["runs"].description
-    assert "3 turns become 1 datum" in figures["staircase"].description
+    staircase = figures["staircase"]
+    shown = stories[staircase.spec["params"][0]["value"]]
+    turns, datums = len(shown[2].spans), len(shown[2].built.data)
+    assert f"{shown[0]}: {turns} turns become {datums} datums" in staircase.description
 
 
 def page_bytes(figure: Any) -> int:
@@ -708,12 +714,15 @@ def test_staircase_control_works_without_python(static_page: Reader) -> None:
         page.keyboard.press("ArrowLeft")
         pictures.append(canvas_of(static_page))
     assert steps.input_value() == "1"
-    # four turns at most, three in this scenario: 4 and 3 show the same
-    assert pictures[0] == pictures[1]
-    assert len(set(pictures)) == 3
-    menu.select_option(label="Sliding window")
+    assert len(set(pictures)) == 4  # the default has four turns, as many as any
+    menu.select_option(label="Three turns that extend")
     assert canvas_of(static_page) not in pictures
+    steps.fill("3")
+    three = canvas_of(static_page)
     steps.fill("4")
+    assert canvas_of(static_page) == three  # it has three
+    menu.select_option(label="Sliding window")
+    assert canvas_of(static_page) == pictures[0]
     tall = page.evaluate(
         "document.querySelector('.vega-embed:has(.vega-bindings) canvas').clientHeight"
     )

@@ -1,4 +1,4 @@
-"""Room rollouts, files in and out.
+"""Room files: in and out.
 
 Invariants:
 

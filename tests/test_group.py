@@ -307,7 +307,7 @@ def test_cells_say_what_the_datums_hold(nb: ModuleType, members: Any) -> None:
     assert Counter(row["label"] for row in rows if row["mask"] == "1") == {
         "+0.58": 7 + 4 + 4, "\u22120.42": 8, "+0.08": 3,
     }  # fmt: skip
-    assert {row["label"] for row in rows if row["mask"] == "0"} == {"O", "A 0"}
+    assert {row["label"] for row in rows if row["mask"] == "0"} == {"O 0", "A 0"}
 
 
 @pytest.mark.parametrize(

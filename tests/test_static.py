@@ -1,18 +1,26 @@
 """The static page that `marimo export html` writes, and the proof that its checks bite."""
 
+import html
+import json
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from browser import (
+    PICTURE,
+    ROOT,
+    SESSION,
     STATIC_URL,
     Export,
     Reader,
     export_html,
     output_lines,
+    readme_command,
     run_marimo,
     seat,
+    session_faults,
     spec_rows,
 )
 from playwright.sync_api import Browser, expect
@@ -222,6 +230,44 @@ def test_file_alone_in_an_empty_folder(story_html: Export) -> None:
     assert output_lines(story_html.output) == []
     assert story_html.faults() == []
     assert '"theme": "system"' in story_html.text
+
+
+def test_molabs_session_is_of_this_notebook(story_html: Export) -> None:
+    """If this fails, `uv run python tests/publish.py` makes session and picture anew."""
+    committed = json.loads(SESSION.read_text(encoding="utf-8"))
+    assert [(cell["id"], cell["code_hash"]) for cell in committed["cells"]] == [
+        (cell["id"], cell["code_hash"]) for cell in story_html.session["cells"]
+    ]
+    assert session_faults(committed, story_html.notebook) == []
+
+
+def test_picture_of_link_previews_has_their_size() -> None:
+    head = PICTURE.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert [int.from_bytes(head[at : at + 4]) for at in (16, 20)] == [1200, 630]
+
+
+def test_link_preview_is_put_into_a_page(
+    browser: Browser, story_html: Export, tmp_path: Path
+) -> None:
+    """The README's command, on the exported page."""
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    (tmp_path / "page.html").symlink_to(story_html.path)
+    subprocess.run(readme_command("sed "), shell=True, cwd=tmp_path, check=True)
+    with seat(browser, answers={STATIC_URL: tmp_path / "published.html"}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.settle()
+        said = reader.page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('head > meta[property]')]"
+            ".map((e) => [e.getAttribute('property'), e.content]))"
+        )
+        assert said["og:title"] == reader.page.title()
+        assert said["og:image"].endswith("/" + PICTURE.name)
+        assert len(said["og:description"]) > 50
+        assert reader.page.locator("meta[name=description]").first.get_attribute(
+            "content"
+        ) == html.unescape(said["og:description"])
+        assert reader.faults == []
 
 
 def test_flat_script_and_markdown_hold_the_story(project: Path, tmp_path: Path) -> None:

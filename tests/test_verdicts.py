@@ -661,7 +661,9 @@ def test_break_table_holds_both_sequences(nb: ModuleType, case: dict[str, Any]) 
             assert row["held_id"] != row["new_id"] or row["held_id"] == "img"
         paired = counted.get("replaced", 0)
         assert counted.get("removed", 0) + paired == found.removed
-        assert counted.get("inserted", 0) + paired == found.inserted
+        # the cheapest edit takes an end token away; the one that came for it is drawn across it
+        swapped = found.cause == "end_token" and not found.inserted
+        assert counted.get("inserted", 0) + paired == found.inserted + swapped
         kinds = table["kind"].tolist()
         assert not {("removed", "inserted"), ("inserted", "removed")} & set(pairwise(kinds))
 
