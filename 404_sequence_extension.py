@@ -151,7 +151,7 @@ with app.setup(hide_code=True):
         "observation": {"fill": "#8CC8EC", "ink": "#0B1F2E", "letter": "O"},
         "action": {"fill": "#E69F00", "ink": "#1F1400", "letter": "A"},
         "masked": {"fill": "#F6E3B4", "ink": "#3D2C00", "letter": "A masked"},
-        "zero": {"fill": "#E4E7EB", "ink": "#3A424C", "letter": "0"},
+        "zero": {"fill": "#C6C9CC", "ink": "#2B3138", "letter": "0"},
         "break": {"fill": "#DA0A20", "ink": "#FFFFFF", "letter": "✕"},
         "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
@@ -303,8 +303,8 @@ with app.setup(hide_code=True):
             "words": "does not claim it, yet stays one datum",
         },
         "split": {
-            "fill": "#A3ACB6",
-            "ink": "#14181D",
+            "fill": "#8B949E",
+            "ink": "#0B0F14",
             "mark": "·",
             "words": "does not claim it, and splits",
         },
@@ -5458,11 +5458,15 @@ class Figure:
     Attributes:
         spec: The whole specification.
         width, height: Pixels that the drawing takes, so that the page can keep its place.
+        fluid: It takes less width where there is less.
+        focus: Pixels from the left to what is to be in view first where it does not fit.
     """
 
     spec: dict[str, Any]
     width: int
     height: int
+    fluid: bool = False
+    focus: int | None = None
 
     @property
     def description(self) -> str:
@@ -5523,6 +5527,8 @@ def vega_figure(
     height: int,
     pad: tuple[int, int, int, int],
     title: str = "",
+    fluid: bool = False,
+    focus: float | None = None,
     **spec: Any,
 ) -> Figure:
     """Put a layered figure together: data once by name, no background, no border, no menu.
@@ -5534,6 +5540,8 @@ def vega_figure(
         width, height: Pixels of the plot.
         pad: Pixels around it (top, right, bottom, left); nothing is drawn beyond them.
         title: The finding; left out when empty.
+        fluid: Let it shrink with the page.
+        focus: Pixels from the plot's left to what is to be in view first on a narrow page.
         spec: More top-level properties (encoding, params).
     """
     top, right, bottom, left = pad
@@ -5548,9 +5556,10 @@ def vega_figure(
             "background": "transparent",
             "config": {"view": {"stroke": None}},
             "usermeta": {"embedOptions": {"actions": False}},
-            "autosize": "none",
-            "padding": {"top": top, "right": right, "bottom": bottom, "left": left},
-            "width": width,
+            "autosize": {"type": "fit-x", "contains": "padding"} if fluid else "none",
+            # what fits itself to the page makes room for its own axes and names
+            "padding": 4 if fluid else {"top": top, "right": right, "bottom": bottom, "left": left},
+            "width": "container" if fluid else width,
             "height": height,
             **spec,
             "datasets": {
@@ -5560,6 +5569,8 @@ def vega_figure(
         },
         width + left + right,
         height + top + bottom,
+        fluid,
+        None if focus is None else round(left + focus),
     )
 
 
@@ -6466,6 +6477,9 @@ def style_sheet() -> str:
 .seq-lanes>span{position:absolute;right:.4rem;transform:translateY(-50%);white-space:nowrap}
 .seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
   overscroll-behavior-x:contain}
+.seq-scroll>div{position:relative}
+.seq-focus{position:absolute;top:0;width:13rem;height:1px;margin-left:-4.5rem;
+  scroll-initial-target:nearest}
 .seq-scroll::-webkit-scrollbar{height:8px}
 .seq-scroll::-webkit-scrollbar-thumb{background:var(--seq-axis);border-radius:4px}
 .seq-scroll:focus-visible,.seq-facts>summary:focus-visible,.vega-bind select:focus-visible,
@@ -6705,11 +6719,15 @@ def figure_box(
         else ""
     )
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
+    width = "max-width" if figure.fluid else "width"
+    focus = (
+        "" if figure.focus is None else f'<i class="seq-focus" style="left:{figure.focus}px"></i>'
+    )
     return mo.Html(
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
         f'<div class="seq-body">{side}'
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
-        f'<div style="width:{figure.width}px;height:{figure.height}px">{figure.text}</div>'
+        f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{figure.text}</div>'
         f"</div></div></figure>"
     )
 
@@ -7001,6 +7019,7 @@ def strip_chart(
         width=round(step * (high - low)),
         height=STRIP_HEIGHT,
         pad=(24 if left else 4, 8, 26, 92 if lane_labels else 4),
+        focus=(left[0][0] - 0.5 - low) * step if left else None,
         title=strip_finding(table) if title is None else title,
         encoding={
             "x": {
@@ -7224,6 +7243,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
         width=step * len(rows),
         height=BREAK_HEIGHT,
         pad=(22, 8, 4, 100 if lane_labels else 8),
+        focus=place * step,
         title=title,
         encoding={
             "x": {
@@ -7477,6 +7497,7 @@ def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Fig
         height=height,
         pad=(14, 110, 44, 60),
         title=title,
+        fluid=True,
     )
 
 
@@ -11050,19 +11071,29 @@ def breaks_view(diagnosis: Diagnosis) -> mo.Html:
 
 
 @app.function(hide_code=True)
-def break_drawings(diagnosis: Diagnosis, most: int = 4) -> mo.Html:
-    """Both sides of every break, aligned: the first drawn, the others to unfold."""
+def break_drawings(diagnosis: Diagnosis, most: int | None = None) -> mo.Html:
+    """Breaks with both sides aligned: the first drawn, the others to unfold.
+
+    Args:
+        diagnosis: Of any rollout.
+        most: Breaks drawn at most; without it the first one of each cause.
+    """
+    firsts: dict[str, Break] = {}
+    for found in diagnosis.breaks:
+        firsts.setdefault(found.cause, found)
+    chosen = list(diagnosis.breaks[:most]) if most else list(firsts.values())
     drawn = [
         break_figure(break_table(diagnosis, found), break_title(diagnosis, found)).text
-        for found in diagnosis.breaks[:most]
+        for found in chosen
     ]
     folded = [
         f'<details class="seq-facts"><summary>{html.escape(break_headline(found))}</summary>'
         f"{figure}</details>"
-        for found, figure in zip(diagnosis.breaks[1:], drawn[1:], strict=False)
+        for found, figure in zip(chosen[1:], drawn[1:], strict=True)
     ]
     left = len(diagnosis.breaks) - len(drawn)
-    told = f"{count_of(left, 'more break')} not drawn; the list above names all."
+    alike = "" if most else " of the same " + ("cause" if len(drawn) == 1 else "causes")
+    told = f"{count_of(left, 'more break')}{alike} not drawn; the list above names all."
     rest = note(told).text if left > 0 else ""
     return mo.Html("".join([*drawn[:1], *folded, rest]))
 
