@@ -4524,13 +4524,18 @@ def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     if built.error_message:
         counts = built.error_message.rstrip(".")
     if turns == len(trajectory.transitions):
-        splits = [f"turn {found.turn} ({cause_name(found.cause)})" for found in diagnosis.breaks]
-        finding = f"{count_of(turns, 'turn')} become {count_of(len(built.data), 'datum')}: " + (
-            f"{', '.join(splits)} {'splits' if len(splits) == 1 else 'split'}"
-            if splits
-            else "every observation extends what came before"
-        )
-        return finding, counts
+        causes: dict[str, list[str]] = {}
+        for item in diagnosis.breaks:
+            causes.setdefault(cause_name(item.cause), []).append(str(item.turn))
+        splits = [
+            f"turn {at[0]} splits ({cause})"
+            if len(at) == 1
+            else f"turns {', '.join(at[:-1])} and {at[-1]} split ({cause})"
+            for cause, at in causes.items()
+        ]
+        told = ", ".join(splits) or "every observation extends what came before"
+        become = f"{'becomes' if turns == 1 else 'become'} {count_of(len(built.data), 'datum')}"
+        return f"{count_of(turns, 'turn')} {become}: {told}", counts
     span = diagnosis.spans[turns - 1]
     found = next((item for item in diagnosis.breaks if item.turn == span.turn), None)
     if found is not None:

@@ -8,6 +8,7 @@
 """
 
 import csv
+import html
 import io
 import math
 import random
@@ -686,6 +687,39 @@ def test_break_table_of_scattered_changes_is_cut_at_the_end(nb: ModuleType) -> N
     table = nb.break_table(diagnosis, diagnosis.breaks[0])
     assert len(table) == 61
     assert table["count"].iloc[-1] > 800
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_break_of_each_cause_is_drawn(nb: ModuleType, case: dict[str, Any]) -> None:
+    """Examples draw one break per cause, the reader's own turns draw all; the rest is counted."""
+    diagnosis = nb.diagnose(case_rollout(nb, case))
+    causes = [found.cause for found in diagnosis.breaks]
+    for most, drawn in ((None, len(set(causes))), (1, min(1, len(causes))), (99, len(causes))):
+        page = nb.break_drawings(diagnosis, most).text
+        assert page.count("<figure ") == drawn
+        left = len(causes) - drawn
+        assert (f"{left} more break" in page) == (left > 0)
+        for found in [diagnosis.breaks[causes.index(cause)] for cause in set(causes)]:
+            title = html.escape(nb.break_title(diagnosis, found))
+            assert most == 1 or f"<b>{title}</b>" in page
+
+
+def test_where_a_break_comes_into_view(nb: ModuleType) -> None:
+    """A narrow page scrolls its box there: the line of the break, in pixels of the drawing."""
+    diagnosis = nb.diagnose(make_rollout(nb, ([1, 2, 3, 4], [5, 6]), ([1, 2, 3, 9, 9], [7])))
+    (found,) = diagnosis.breaks
+    assert found.position == 3
+    shown = nb.break_table(diagnosis, found)
+    drawn = nb.break_chart(shown, lane_labels=False)
+    left = drawn.spec["padding"]["left"]
+    assert drawn.focus == left + 3 * (drawn.spec["width"] // len(shown))
+    table = nb.alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    rows = table[table["datum"] == 0]
+    strip = nb.strip_chart(rows, breaks=nb.break_marks(diagnosis), lane_labels=False)
+    low, high = strip.spec["encoding"]["x"]["scale"]["domain"]
+    edge = (found.position - 0.5 - low) / (high - low) * strip.spec["width"]
+    assert strip.focus == round(strip.spec["padding"]["left"] + edge)
+    assert nb.strip_chart(rows).focus is None
 
 
 # Policies and price
