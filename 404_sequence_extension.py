@@ -151,7 +151,7 @@ with app.setup(hide_code=True):
         "observation": {"fill": "#8CC8EC", "ink": "#0B1F2E", "letter": "O"},
         "action": {"fill": "#E69F00", "ink": "#1F1400", "letter": "A"},
         "masked": {"fill": "#F6E3B4", "ink": "#3D2C00", "letter": "A masked"},
-        "zero": {"fill": "#C6C9CC", "ink": "#2B3138", "letter": "0"},
+        "zero": {"fill": "#CED1D4", "ink": "#2B3138", "letter": "0"},
         "break": {"fill": "#DA0A20", "ink": "#FFFFFF", "letter": "✕"},
         "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
         "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},

@@ -744,6 +744,6 @@ def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ())
         cells = reader.section(number)
         boxes = [box for cell in cells if (box := cell.bounding_box())]
         if boxes:
-            height = boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 40
+            height = boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 10
             made.append(picture(folder / f"{name}-{number:02}.png", cells[0], height))
     return made
