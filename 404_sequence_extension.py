@@ -618,7 +618,7 @@ def _(build_loaded, build_rows, build_scenarios, build_typed):
     return build_drafts, build_issues, build_scenario, diagnosis, rollout
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(
     build_add,
     build_drafts,
@@ -777,7 +777,7 @@ def _(diagnosis, strip_place):
     return (strip_table,)
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(diagnosis, strip_marks, strip_place, strip_table):
     if strip_table is None:
         _shown = [
@@ -859,7 +859,7 @@ def _(diagnosis):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(diagnosis):
     # Where nothing splits, another scenario shows what a split looks like.
     _scenario = scenarios()["removed"]
@@ -1265,7 +1265,7 @@ def _(env_controls, env_tokenizer):
     return env_diagnosis, env_episode
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis, env_episode):
     mo.stop(env_diagnosis is None, note(str(env_episode), "error"))
     mo.vstack(
@@ -1279,7 +1279,7 @@ def _(env_diagnosis, env_episode):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis):
     mo.stop(env_diagnosis is None or not env_diagnosis.built.data)
     _table = alignment_table(env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab)
@@ -1318,7 +1318,7 @@ def _():
     return (matrix_cells,)
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(matrix_cells):
     mo.vstack([matrix_prose(matrix_cells), matrix_view(matrix_cells), unbuilt_view(matrix_cells)])
     return
@@ -1348,7 +1348,7 @@ def _(matrix_cells):
     return matrix_policy, matrix_renderer
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(matrix_policy, matrix_renderer):
     _episode = run_episodes(
         [EpisodeSpec(renderer=matrix_renderer.value, policy=matrix_policy.value)]
@@ -1397,7 +1397,7 @@ def _():
     return matrix_messages, matrix_reader
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(matrix_messages, matrix_reader):
     _read = parse_conversation(matrix_messages.value)
     _problems = list(_read.issues)
@@ -1463,7 +1463,7 @@ def _():
     return matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
     mo.stop(not (matrix_live and matrix_ask.value))
     with mo.status.spinner("Waiting for the model's answers", remove_on_exit=True):
@@ -1526,7 +1526,7 @@ def _(own_paste, own_upload):
     return own_overview, own_reading, own_source
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(own_overview, own_reading, own_source):
     reading_view(own_reading, own_overview, own_source)
     return
@@ -1557,7 +1557,7 @@ def _(own_overview):
     return (own_table,)
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(own_overview, own_reading, own_table):
     own_diagnosis = None
     if len(own_table.value):
@@ -1601,7 +1601,7 @@ def _(own_diagnosis, own_place):
     return own_rows, own_start
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(own_diagnosis, own_rows, own_start):
     mo.vstack(window_views(own_diagnosis, own_rows, own_start.value)) if len(own_rows) else None
     return
@@ -1613,7 +1613,7 @@ def _():
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
     mo.vstack(
         [
@@ -1670,7 +1670,7 @@ def _(quiz_again):
     return quiz_first, quiz_forms, quiz_list
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(quiz_again, quiz_first, quiz_forms, quiz_list):
     for _key, _chosen in quiz_forms.value.items():
         if _chosen is not None:

@@ -22,4 +22,10 @@ def test_editor_opens_and_runs_every_cell(edit_page: Reader) -> None:
     expect(page.get_by_role("heading", name="1. The idea")).to_be_visible()
     assert edit_page.failed_cells() == []
     assert page.locator("[data-status='stale'], [data-status='disabled-transitively']").count() == 0
+    # tall outputs are not clamped to a box of their own
+    for words in ("Remove turn 2", "1. Two agents share"):
+        output = page.locator(".output-area", has_text=words).first
+        output.scroll_into_view_if_needed()
+        height, shown = output.evaluate("e => [e.scrollHeight, e.clientHeight]")
+        assert height == shown > 800
     assert edit_page.faults == []
