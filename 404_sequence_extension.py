@@ -664,9 +664,14 @@ def _(
         if build_start_note
         else ""
     )
+    _waits = (
+        '<p class="edit-hint">Load puts the chosen scenario in place of the turns below.</p>'
+        if build_menu.value != build_scenario.key
+        else ""
+    )
     lean(
         mo.Html(
-            f'<div class="edit-bar">{build_menu}{build_load}{build_reset}</div>{_start}'
+            f'<div class="edit-bar">{build_menu}{build_load}{build_reset}{_waits}</div>{_start}'
             f'<p class="edit-lesson">{html.escape(_lesson)}</p>'
             f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
             f"{outcome_html(build_drafts, build_issues, diagnosis)}"
@@ -924,14 +929,15 @@ def _(diagnosis):
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    _growth = growth_table(diagnosis.spans) if diagnosis else pd.DataFrame()
+    _own = all(_found.resumes_datum is None for _found in diagnosis.breaks) if diagnosis else True
+    _growth = growth_table(diagnosis.spans, own=_own) if diagnosis else pd.DataFrame()
     _laws = growth_law(_growth) if len(_growth) else _growth
     mo.vstack(
         [
             figure_box(
                 cost_chart(_growth, _laws),
                 growth_finding(_laws, diagnosis.spans),
-                growth_note(diagnosis.spans),
+                growth_note(diagnosis.spans, _own),
             ),
             details_table(cost_facts(_growth)),
         ]
@@ -1566,7 +1572,8 @@ def _(own_overview, own_reading, own_table):
         own_diagnosis = diagnose(
             own_reading.rollouts[_index], 1.0 if _advantage is None else _advantage
         )
-    mo.vstack(diagnosis_views(own_diagnosis)) if own_diagnosis else None
+    _nothing = note("Choose a rollout in the table above.") if own_reading.rollouts else None
+    mo.vstack(diagnosis_views(own_diagnosis)) if own_diagnosis else _nothing
     return (own_diagnosis,)
 
 
@@ -3766,8 +3773,8 @@ class Break:
             (the best edit found, where `bounded` is set).
         bounded: The sentence that names the bound when the search gave up, else None.
         held: Length of the running sequence in elements.
-        again: Elements of the new observation that an earlier datum holds already, in
-            order: they are processed once more. A resumed datum counts in full.
+        again: Tokens of the new observation that were inputs of an earlier datum, in order:
+            they are processed once more. A resumed datum counts with all its inputs.
     """
 
     turn: int
@@ -4153,6 +4160,18 @@ def datum_codes(
 
 
 @app.function(hide_code=True)
+def picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[Any]) -> int:
+    """Tokens beyond one each of the images in `shared`, and of those in both `tail` and `rest`."""
+    left = [element for element in tail if not isinstance(element, int)]
+    both = [element for element in shared if not isinstance(element, int)]
+    for element in rest if left else ():
+        if element in left:
+            left.remove(element)
+            both.append(element)
+    return sum(element_length(element) - 1 for element in both)
+
+
+@app.function(hide_code=True)
 def find_breaks(
     trajectory: Trajectory,
     spans: Sequence[TurnSpan],
@@ -4211,9 +4230,14 @@ def find_breaks(
         free = [datum for datum in extended if datum not in continued]
         if free:
             continued.add(free[-1])
-        again = span.position + edit.kept
-        if resumes is not None:
-            again = max(again, len(sequences[resumes]))
+        # the last element held was a target, never an input: not read before
+        came_back = edit.kept > 0 and new[span.position + edit.taken - 1] == held[-1]
+        again = span.position + edit.kept - came_back
+        shared, tail = span.position, held[span.position : -1]
+        if resumes is not None and len(sequences[resumes]) - 1 > again:
+            again = shared = len(sequences[resumes]) - 1
+            tail = []
+        again += picture_tokens(new[:shared], tail, new[shared:])
         breaks.append(
             Break(
                 turn=span.turn,
@@ -4770,7 +4794,10 @@ class Verdict:
 
 @app.function(hide_code=True)
 def break_sentences(
-    found: Break, vocab: Mapping[int, str], told: Mapping[str, int] | None = None
+    found: Break,
+    vocab: Mapping[int, str],
+    told: Mapping[str, int] | None = None,
+    images: bool = False,
 ) -> tuple[str, ...]:
     """Where, what was lost, why, and what to do: the sentences of a turn that splits.
 
@@ -4778,14 +4805,16 @@ def break_sentences(
         found: The break.
         vocab: Text of token ids where known.
         told: What need not be said again: cause and remedy of earlier turns, and whose they were.
+        images: The observation holds some, so positions are not those of its tokens.
     """
+    one = " (an image counts as one)" if images else ""
     why, helps = cause_sentence(found), remedy(found.cause)
     if told and helps in told:
         why = f"As for turn {told[why]}." if why in told else why
         helps = f"as for turn {told[helps]}."
     got = "the observation ends" if found.got is None else f"got {token_label(found.got, vocab)}"
     sentences = [
-        f"At position {found.position} of {found.held}: expected "
+        f"At position {found.position} of {found.held}{one}: expected "
         f"{token_label(found.expected, vocab)} (turn {found.origin.turn}'s {found.origin.part}, "
         f"index {found.origin.index}), {got}.",
         f"Cause: {cause_name(found.cause)}. {why}",
@@ -4814,7 +4843,8 @@ def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
         remarks = tuple(item for item in diagnosis.remarks if item.turn == span.turn)
         noted = tuple(f"{item.message} {remark_remedy(item.code)}" for item in remarks)
         if found is not None:
-            sentences = break_sentences(found, diagnosis.rollout.vocab, told) + noted
+            images = span.tokens > span.observation
+            sentences = break_sentences(found, diagnosis.rollout.vocab, told, images) + noted
             for said in (cause_sentence(found), remedy(found.cause)):
                 told.setdefault(said, span.turn)
             headline = break_headline(found)
@@ -5006,18 +5036,19 @@ def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any
 
 @app.function(hide_code=True)
 def break_table(
-    diagnosis: Diagnosis, found: Break, context: int = 2, longest: int = 8, most: int = 60
+    diagnosis: Diagnosis, found: Break, context: int = 2, fits: int = 15, most: int = 60
 ) -> pd.DataFrame:
     """Held sequence and new observation aligned around a break, a row per column drawn.
 
     What both hold stands in one row; what is gone has no entry on the new side, what came in
     none on the held side. Where something came in for what is gone ("replaced"), the two share
-    rows as far as they reach. Long stretches are cut to their ends.
+    rows as far as they reach. Long stretches are cut to their ends, shorter where the rows would
+    not fit side by side.
 
     Args:
         diagnosis, found: The rollout and one of its breaks.
         context: Elements kept in view beside each change.
-        longest: A stretch of changes longer than this is cut in the middle.
+        fits: Rows that a page has room for as columns.
         most: Rows at most; the last one then stands for all that is left out.
 
     Returns:
@@ -5029,9 +5060,8 @@ def break_table(
     held, new = break_sides(diagnosis, found)
     vocab = diagnosis.rollout.vocab
     blocks = pair_blocks(break_blocks(diagnosis, found), found.cause == "end_token")
-    rows: list[dict[str, Any]] = []
 
-    def add(kind: str, i: int, j: int, count: int) -> None:
+    def add(rows: list[dict[str, Any]], kind: str, i: int, j: int, count: int) -> None:
         row: dict[str, Any] = {"kind": kind, "count": count}
         marks = []
         sides = {"held": (held, i, kind not in ("inserted", "after"))}
@@ -5051,28 +5081,36 @@ def break_table(
             row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
         rows.append(row)
 
-    for number, (kind, i, j, length) in enumerate(blocks):
-        head, foot = longest // 2, longest // 2
-        if kind == "same":
-            head = 0 if number == 0 else context
-            foot = context if number + 1 < len(blocks) else 0
-        elif kind in ("after", "unaligned"):
-            head, foot = (context if kind == "after" else longest), 0
-        changed = kind in ("removed", "inserted", "replaced")
-        if length <= max(head + foot, longest if changed else 0) + 1:
-            head, foot = length, 0
-        for k in range(head):
-            add(kind, i + k, j + k, 1)
-        if head + foot < length:
-            add(kind, i + head, j + head, length - head - foot)
-        for k in range(length - foot, length):
-            add(kind, i + k, j + k, 1)
-        if len(rows) > most:
-            del rows[most:]
-            left = sum(block[3] for block in blocks[number + 1 :]) + length
-            rows.append({**rows[-1], "kind": "after", "count": max(2, left), "mark": ""})
-            break
-    return pd.DataFrame(rows)
+    def lay_out(longest: int) -> list[dict[str, Any]]:
+        """The rows, where changes longer than this are cut in the middle."""
+        rows: list[dict[str, Any]] = []
+        for number, (kind, i, j, length) in enumerate(blocks):
+            head, foot = longest // 2, longest // 2
+            if kind == "same":
+                head = 0 if number == 0 else context
+                # before what is only new, the last one held is enough
+                ends = [block[0] for block in blocks[number + 1 : number + 2]]
+                foot = 1 if ends == ["after"] else context if ends else 0
+            elif kind in ("after", "unaligned"):
+                head, foot = (context if kind == "after" else longest), 0
+            changed = kind in ("removed", "inserted", "replaced")
+            if length <= max(head + foot, longest if changed else 0) + 1:
+                head, foot = length, 0
+            for k in range(head):
+                add(rows, kind, i + k, j + k, 1)
+            if head + foot < length:
+                add(rows, kind, i + head, j + head, length - head - foot)
+            for k in range(length - foot, length):
+                add(rows, kind, i + k, j + k, 1)
+            if len(rows) > most:
+                del rows[most:]
+                left = sum(block[3] for block in blocks[number + 1 :]) + length
+                rows.append({**rows[-1], "kind": "after", "count": max(2, left), "mark": ""})
+                break
+        return rows
+
+    shown = (lay_out(longest) for longest in (8, 6, 4))
+    return pd.DataFrame(next((rows for rows in shown if len(rows) <= fits), lay_out(4)))
 
 
 @app.function(hide_code=True)
@@ -5262,20 +5300,21 @@ def growth_patterns(spans: Sequence[TurnSpan]) -> tuple[dict[str, list[Step]], i
 
 @app.function(hide_code=True)
 def growth_table(
-    spans: Sequence[TurnSpan], turns: Sequence[int] = (2, 4, 8, 16, 32, 64)
+    spans: Sequence[TurnSpan], turns: Sequence[int] = (2, 4, 8, 16, 32, 64), own: bool = True
 ) -> pd.DataFrame:
     """Tokens processed as a rollout grows: every row is one real call of `trajectory_to_data`.
 
     Args:
         spans: The rollout whose turn sizes and breaks are repeated.
         turns: Numbers of turns.
+        own: Repeat its own breaks as well; no pattern repeats turns that resume a datum.
 
     Returns:
         Columns pattern, turns, datums, tokens; a pattern that the cookbook refuses is left out.
     """
     rows = []
     for name, steps in growth_patterns(spans)[0].items():
-        for count in turns:
+        for count in turns if own or name != "this rollout" else ():
             built = build_datums(grown_trajectory(steps, count))
             if built.error_code is None:
                 tokens = sum(datum.model_input.length for datum in built.data)
@@ -5346,19 +5385,24 @@ def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
 
 
 @app.function(hide_code=True)
-def growth_note(spans: Sequence[TurnSpan]) -> str:
-    """How the points of the growth figure were made."""
+def growth_note(spans: Sequence[TurnSpan], own: bool = True) -> str:
+    """How the points of the growth figure were made; arguments of `growth_table`."""
     patterns, factor = growth_patterns(spans)
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
-    if any(step.restarts for step in patterns.get("this rollout", [])):
+    if not own:
+        small += (
+            " With its own breaks this rollout has no curve: a turn goes on from an earlier datum, "
+            "and no pattern of sizes repeats that."
+        )
+    elif any(step.restarts for step in patterns.get("this rollout", [])):
         small += (
             " This rollout drops history at its breaks and grows from there: what is not in the "
             "prompt costs nothing, but the model does not see it either."
         )
-    own = ", and with its own breaks" if any(span.splits for span in spans) else ""
+    mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        f"sizes, over and over: without a break, with a break in every turn{own}. At each "
+        f"sizes, over and over: without a break, with a break in every turn{mine}. At each "
         "curve stands what its last doubling of the turns costs: 2 times is "
         f"linear, 4 times quadratic.{small}"
     )
@@ -6169,8 +6213,8 @@ def editor_css() -> str:
 .edit-lanes th{font-weight:400;color:var(--muted-foreground)}
 .edit-lanes th:first-child{text-align:left;padding-left:0}
 @media (max-width:640px){
-  .edit-turn .edit-field{grid-column:span 12}
-  .edit-turn .edit-reward,.edit-turn .edit-masked{grid-column:span 6}
+  .edit-turn .edit-field.edit-field{grid-column:span 12}
+  .edit-turn .edit-field.edit-reward,.edit-turn .edit-field.edit-masked{grid-column:span 6}
   .edit-foot{flex-wrap:wrap}
   .edit-chips{flex-basis:100%}
 }
@@ -6483,6 +6527,15 @@ def style_sheet() -> str:
 .seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
   overscroll-behavior-x:contain}
 .seq-scroll>div{position:relative}
+.seq-scroll:not(pre){background:
+  linear-gradient(to right,var(--background) 50%,transparent) left/2.5rem 100% local,
+  linear-gradient(to left,var(--background) 50%,transparent) right/2.5rem 100% local,
+  linear-gradient(to right,var(--seq-axis),transparent) left/.6rem 100%,
+  linear-gradient(to left,var(--seq-axis),transparent) right/.6rem 100%;
+  background-repeat:no-repeat}
+#vg-tooltip-element.vg-tooltip{background:var(--background);color:var(--foreground);
+  border-color:var(--seq-axis)}
+#vg-tooltip-element.vg-tooltip td.key{color:var(--muted-foreground)}
 .seq-focus{position:absolute;top:0;width:13rem;height:1px;margin-left:-4.5rem;
   scroll-initial-target:nearest}
 .seq-scroll::-webkit-scrollbar{height:8px}
@@ -7077,7 +7130,7 @@ def break_chart(table: pd.DataFrame, title: str = "", lane_labels: bool = True) 
     rows = table.assign(column=range(len(table)))
     longest = int(max(rows["held_id"].str.len().max(), rows["new_id"].str.len().max()))
     texts = rows["held_text"].ne("").any() or rows["new_text"].ne("").any()
-    step = max(52, 68 if texts else 0, 8 * longest + 12)
+    step = max(52, 64 if texts else 0, 8 * longest + 12)
     cells = []
     for row in rows.to_dict("records"):
         cut = row["count"] > 1
@@ -8058,6 +8111,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         width=width,
         height=height,
         pad=(20, 8, 42, 4),
+        focus=start + 3.5 * cell,  # the tokens, not the rewards once more
         encoding={"x": plain(width), "y": plain(height)},
     )
 
@@ -10643,11 +10697,11 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
                 for t in episode.rollout.trajectory.transitions
             ],
             "reward": [number_text(reward) for reward in episode.rewards],
-            "metrics": [pairs(metrics) for metrics in episode.metrics],
-            "logs": [pairs(logs) for logs in episode.logs],
             "ends the episode": [
                 "yes" if t.episode_done else "no" for t in episode.rollout.trajectory.transitions
             ],
+            "metrics": [pairs(metrics) for metrics in episode.metrics],
+            "logs": [pairs(logs) for logs in episode.logs],
         }
     )
     return facts.loc[:, [column for column in facts if (facts[column] != "").any()]]
