@@ -6530,8 +6530,8 @@ def style_sheet() -> str:
 .seq-scroll:not(pre){background:
   linear-gradient(to right,var(--background) 50%,transparent) left/2.5rem 100% local,
   linear-gradient(to left,var(--background) 50%,transparent) right/2.5rem 100% local,
-  linear-gradient(to right,var(--seq-axis),transparent) left/.6rem 100%,
-  linear-gradient(to left,var(--seq-axis),transparent) right/.6rem 100%;
+  linear-gradient(to right,#7A828C88,transparent) left/.5rem 100%,
+  linear-gradient(to left,#7A828C88,transparent) right/.5rem 100%;
   background-repeat:no-repeat}
 #vg-tooltip-element.vg-tooltip{background:var(--background);color:var(--foreground);
   border-color:var(--seq-axis)}
@@ -6618,6 +6618,9 @@ def widget_sheet() -> str:
         '<style title="marimo-sequence-widgets">'
         # marimo's own red is too dark on its dark page, and too pale on its light one
         ":host .text-destructive,:host .text-error{color:var(--red-11)}"
+        # ten columns of numbers side by side: headings take no more than they need
+        ":host(marimo-table) :is(th,td){padding-inline:.2rem}"
+        ":host(marimo-table) th button{width:1rem}"
         ":host(marimo-form) form .justify-end{justify-content:flex-start;font-family:inherit}"
         "</style>"
     )
