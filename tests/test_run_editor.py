@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browser import Reader, Server, seat
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 DEFAULT = "Three turns that extend"
 # The deepest focused element: marimo draws its fields inside shadow roots.
@@ -69,6 +69,18 @@ def editor(run_page: Reader) -> Reader:
 def test_default_is_one_datum(editor: Reader) -> None:
     assert counts(editor.page) == (3, 1, 13, 7)
     assert actions(editor.page) == ["200 201", "400 401 402", "600 601"]
+
+
+def test_a_chosen_scenario_waits_for_load(editor: Reader) -> None:
+    """Choosing replaces nothing that was typed; a sentence says what will."""
+    hint = editor.page.get_by_text("Load puts the chosen scenario in place of the turns below.")
+    assert hint.count() == 0
+    editor.choose("Scenario", "Context reset")
+    expect(hint).to_be_visible()
+    assert counts(editor.page) == (3, 1, 13, 7)
+    editor.remake("Load")
+    expect(hint).to_have_count(0)
+    assert counts(editor.page)[1] > 1
 
 
 def test_an_edit_carries_through_and_a_break_adds_a_datum(editor: Reader) -> None:
