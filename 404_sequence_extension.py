@@ -406,7 +406,7 @@ def _():
     Each turn the model sees a prompt and answers it. `trajectory_to_data` holds one running
     sequence, observation and action tokens together, and asks whether the next observation starts
     with it. If so, only what is new is appended; if not, the datum is closed. Only actions are
-    trained; `mask` marks them with 1.
+    trained (section 6 has an exception); `mask` marks them with 1.
     """)
     return
 
@@ -720,8 +720,9 @@ def _():
     mask under the token itself and gives the first token an entry that does not exist (section 1
     drew it so, with *none* for the first token).
 
-    What decides the gradient is `advantages`, which are 0 on observation tokens. `mask` is taken
-    out before `forward_backward`; it serves metrics and the KL penalty.
+    What decides the gradient is `advantages`; `trajectory_to_data` sets them to 0 on observation
+    tokens (a discounted KL penalty changes that: section 6). `mask` is taken out before
+    `forward_backward`; it serves metrics and the KL penalty.
     """)
     return
 
@@ -1049,24 +1050,22 @@ def _(group_result):
         [group_result.group], group_advantages_P
     )
 
-    group_owners = [owner["traj_idx"] for owner in group_metadata_D]
-    with_code(
-        printed(f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}")
-    )
+    group_owners = [group_result.letters[owner["traj_idx"]] for owner in group_metadata_D]
+    group_counted = f"{count_of(len(group_data_D), 'datum')}: {' '.join(group_owners)}"
+    with_code(printed(f"{group_advantages_P[0]}\n{group_counted}"))
     return
 
 
 @app.cell(hide_code=True)
 def _(group_members):
-    _rewards = {
-        letter: parse_rewards(text, len(group_members[letter].trajectory.transitions), letter)[0]
-        for letter, text in group_presets()["All the same: no gradient"].items()
-    }
-    _constant = assemble_group(
-        group_members, {letter: given for letter, given in _rewards.items() if given is not None}
-    )
+    _constant = preset_group(group_members, "All the same: no gradient")
     _ones = nonzero_targets(_constant.data, "mask")
-    _penalised = kl_penalised(_constant.data)
+    _given = nonzero_targets(_constant.data, "advantages")
+    _advantages = f"`advantages` differs from 0 on {_given} of them"
+    _factor = 0.5
+    _penalised = nonzero_targets(kl_penalised(_constant.data), "advantages")
+    _discounted = kl_penalised(_constant.data, _factor)
+    _leaked = nonzero_targets(_discounted, "advantages", unmasked=True)
     _removed = [
         name
         for name in _constant.data[0].loss_fn_inputs
@@ -1076,15 +1075,17 @@ def _(group_members):
     ### `mask` or `advantages`?
 
     `train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in _removed)} out of
-    every datum before `forward_backward`. What the loss multiplies by is `advantages`: they are
-    0 on observation tokens, and that is why observations are not trained.
+    every datum before `forward_backward`. What the loss multiplies by is `advantages`:
+    `trajectory_to_data` writes 0 on observation tokens, and that is why they are not trained.
 
     So `mask` 1 does not promise a gradient. Give {", ".join(_constant.letters)} the same reward
     of {_constant.rewards[0]:g} (“All the same” in the menu above): `mask` is 1 on {_ones}
-    targets, `advantages` differs from 0 on {nonzero_targets(_constant.data, "advantages")} of
-    them. `mask` serves the metrics and the KL penalty: with a penalty,
-    `incorporate_kl_penalty` changes the advantage of
-    {nonzero_targets(_penalised, "advantages")} targets, exactly those.
+    targets, and {_advantages if _given else "every advantage is 0"}. `mask` serves the metrics
+    and the KL penalty: with `kl_discount_factor=0`, the default, `incorporate_kl_penalty` changes
+    the advantage of {_penalised} targets, exactly those with mask 1. A factor above 0 discounts
+    *after* masking: with {_factor:g} it changes {nonzero_targets(_discounted, "advantages")}
+    targets, {_leaked} of them with mask 0: observation tokens in front of an action, and masked
+    turns. Nothing masks these again, so they are trained too.
     """)
     _line = lean(mo.md(f"```python\n{mask_lines()}\n```"))
     mo.Html(
@@ -3497,6 +3498,18 @@ def assemble_group(
 
 
 @app.function(hide_code=True)
+def preset_group(members: Mapping[str, Rollout], preset: str) -> GroupResult:
+    """`assemble_group` with the rewards of one of `group_presets`."""
+    read = {
+        letter: parse_rewards(text, len(members[letter].trajectory.transitions), letter)[0]
+        for letter, text in group_presets()[preset].items()
+    }
+    return assemble_group(
+        members, {letter: rewards for letter, rewards in read.items() if rewards is not None}
+    )
+
+
+@app.function(hide_code=True)
 def group_table(result: GroupResult) -> pd.DataFrame:
     """One row per target of every datum of the group; a member without datums has one row.
 
@@ -3630,21 +3643,30 @@ class RecordingSampler:
 
 
 @app.function(hide_code=True)
-def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
+def kl_penalised(data_D: Sequence[tinker.Datum], discount: float = 0.0) -> list[tinker.Datum]:
     """Copies of the datums after the real `incorporate_kl_penalty`, with coefficient 0.1."""
     copies = [
         tinker.Datum(model_input=datum.model_input, loss_fn_inputs=dict(datum.loss_fn_inputs))
         for datum in data_D
     ]
     base: Any = RecordingSampler()
-    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0))
+    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=discount))
     return copies
 
 
 @app.function(hide_code=True)
-def nonzero_targets(data_D: Sequence[tinker.Datum], name: str) -> int:
-    """Targets of all datums whose `loss_fn_inputs[name]` is not 0."""
-    return sum(value != 0 for datum in data_D for value in datum_tensor(datum, name))
+def nonzero_targets(data_D: Sequence[tinker.Datum], name: str, unmasked: bool = False) -> int:
+    """Targets of all datums whose `loss_fn_inputs[name]` is not 0.
+
+    Args:
+        data_D, name: What to count in.
+        unmasked: Count only where `mask` is 0.
+    """
+    return sum(
+        value != 0 and not (unmasked and mask)
+        for datum in data_D
+        for value, mask in zip(datum_tensor(datum, name), datum_tensor(datum, "mask"), strict=True)
+    )
 
 
 @app.function(hide_code=True)
@@ -11393,8 +11415,9 @@ def group_text(result: GroupResult) -> str:
         )
     if not result.kept:
         sentences.append(
-            "**All rewards are equal, so there is no gradient:** "
-            "`remove_constant_reward_groups` drops this group from a batch."
+            "**All rewards are equal, so there is no policy gradient.** "
+            "`remove_constant_reward_groups`, off by default, drops such groups from a batch; "
+            "of a batch without any other group it keeps one."
         )
     return " ".join(sentences)
 
@@ -11625,8 +11648,9 @@ def quiz_questions() -> list[Question]:
     questions.append(
         pose(
             "gradient",
-            f"All {len(flat.letters)} rollouts of a group earned {flat.rewards[0]:g}. Together "
-            f"they have {targets} targets. On how many of them is the policy gradient not 0?",
+            f"All rollouts of a group, {', '.join(flat.letters)} of section 6, earned "
+            f"{flat.rewards[0]:g}. Together they have {targets} targets. On how many of them is "
+            f"the policy gradient not 0?",
             nonzero_targets(flat.data, "advantages"),
             [ones, targets, targets - ones],
             f"`mask` is 1 on {ones} targets, but `train_step` takes it out before "
@@ -11795,17 +11819,28 @@ def misconceptions() -> list[Misconception]:
     )
 
     members = group_rollouts()
-    equal = assemble_group(members, {"A": (0, 0, 1), "C": (1, 0), "D": (0, 1, 0), "G": (1,)})
+    equal = preset_group(members, "All the same: no gradient")
     ones = nonzero_targets(equal.data, "mask")
     gradient = nonzero_targets(equal.data, "advantages")
     sent = sent_to_loss(equal.data)
     tell(
         "mask",
         "`mask` decides what is trained.",
-        f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In a "
-        f"group of equal rewards `mask` is 1 on {ones} targets, and {gradient} of them get a "
-        f"policy gradient.",
+        f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In the "
+        f"group of equal rewards of section 6 `mask` is 1 on {ones} targets, and {gradient} of "
+        f"them get a policy gradient.",
         holds=gradient == 0 < ones and all("mask" not in datum.loss_fn_inputs for datum in sent),
+    )
+
+    plain = nonzero_targets(kl_penalised(equal.data), "advantages", unmasked=True)
+    leaked = nonzero_targets(kl_penalised(equal.data, 0.5), "advantages", unmasked=True)
+    tell(
+        "discount",
+        "A token with mask 0, such as an observation token, never gets a gradient.",
+        f"In the same group the KL penalty gives an advantage to {plain} such targets with "
+        f"`kl_discount_factor=0`, the default, and to {leaked} with 0.5: it discounts after "
+        f"masking.",
+        holds=plain == 0 < leaked,
     )
 
     checker, _ = prefix_checker()
@@ -11907,9 +11942,9 @@ def misconceptions() -> list[Misconception]:
     tell(
         "logprobs",
         "A wrong number of logprobs raises an error.",
-        f"Only if the totals differ. One too few in turn 0 and one too many in turn 1 pass, and "
-        f"{count_of(moved, 'logprob')} of an action {'lands' if moved == 1 else 'land'} on "
-        f"observation tokens. NaN passes too.",
+        f"Only if the totals of one datum differ. One too few in turn 0 and one too many in turn 1 "
+        f"pass, and {count_of(moved, 'logprob')} of an action "
+        f"{'lands' if moved == 1 else 'land'} on observation tokens. NaN passes too.",
         holds=passed.error_code is None and moved > 0 and build_datums(strange).error_code is None,
     )
 
@@ -11971,7 +12006,7 @@ def summary_text() -> str:
         "A datum of n tokens has n - 1 targets, and mask, advantage and logprob belong to the "
         f"target: of the chat's {targets} targets {trained} are trained.",
         "What the loss sees is one number per rollout, its summed reward minus the group's mean, "
-        "on every action token that is not masked.",
+        "on every action token that is not masked; a KL penalty adds to it.",
         f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
         f"of {len(prompt)} tokens, each with an answer of {len(answer)} and one new token, put "
         f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "
