@@ -326,6 +326,22 @@ with app.setup(hide_code=True):
     GENERATION_SUFFIX_TOKENS = 8
     # Stands in for log-probabilities where no model was asked.
     PLACEHOLDER_LOGPROB = -1.0
+    # Said at figures of rollouts that were played alone.
+    STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
+    # The sketch of section 11: the next prompt keeps the tokens that were sampled.
+    APPENDING_ENV = """class AppendingEnv(EnvFromMessageEnv):
+    async def initial_observation(self):
+        prompt, stop = await super().initial_observation()
+        self.held = prompt.to_ints()
+        return prompt, stop
+
+    async def step(self, action, *, extra=None):
+        result = await super().step(action, extra=extra)
+        if result.episode_done: return result
+        new = result.next_observation.to_ints()
+        ends = [place for place, token in enumerate(new) if token == action[-1]]
+        self.held = self.held + action + new[ends[-2] + 1 :]  # what follows the last answer
+        return replace(result, next_observation=tinker.ModelInput.from_ints(self.held))"""
     # Bound of a reward typed in section 6: larger ones do not fit a cell.
     MAX_REWARD = 1_000_000.0
 
@@ -1104,12 +1120,13 @@ def _():
     **In short: you write an environment that speaks in messages; `EnvFromMessageEnv` makes
     tokens of it, and never checks whether one prompt continues the last.**
 
-    A `MessageEnv` has two methods: `initial_observation` opens the conversation, `step` takes
-    an answer and returns the reward and the conversation so far. `EnvFromMessageEnv` renders
+    Two methods of a `MessageEnv` must be written: `initial_observation` opens the conversation,
+    `step` takes an answer and returns the reward and the conversation so far
+    (`observe_truncated_response` and `add_messages` are optional). `EnvFromMessageEnv` renders
     that conversation anew each turn, parses the answers, and ends the episode when the budget
-    is spent or an answer does not parse. Whether the turns merge is decided later, by
-    `trajectory_to_data`, from the tokens alone: it rests with the **renderer**, and with what
-    the model sampled.
+    is spent, an answer is cut at its limit, or one does not parse. Whether the turns merge is
+    decided later, by `trajectory_to_data`, from the tokens alone: it rests with the
+    **renderer**, and with what the model sampled.
 
     `TutorEnv` asks small sums, one point each. This is the code that runs below; copied into a
     file, it is a start for your own.
@@ -1134,8 +1151,10 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "Every way an episode can go, played just now by a scripted pupil in place of a "
-                "model. The first two rows differ only in what the renderer does with reasoning: "
+                "Every way in which `EnvFromMessageEnv` lets an episode go, played just now by a "
+                "scripted pupil in place of a model. The limits of `RolloutLimits` (turns, "
+                "sampled tokens, tool calls, time) end an episode too; they are left out. The "
+                "first two rows differ only in what the renderer does with reasoning: "
                 "with "
                 f"`{_two['renderer'][0]}` the pupil's reasoning is taken out of the history and "
                 f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
@@ -1220,7 +1239,8 @@ def _(env_preset):
                 full_width=True,
             ),
             "terminate_on_length": mo.ui.checkbox(
-                value=_spec.terminate_on_length, label="`terminate_on_length`"
+                value=_spec.terminate_on_length,
+                label="`terminate_on_length` (off, it needs `observe_truncated_response`)",
             ),
             "terminate_on_parse_error": mo.ui.checkbox(
                 value=_spec.terminate_on_parse_error, label="`terminate_on_parse_error`"
@@ -1288,6 +1308,7 @@ def _(env_diagnosis):
         [
             breaks_view(env_diagnosis),
             break_drawings(env_diagnosis),
+            note(f"The pupil's logprobs are invented; {STAND_IN}."),
             *rollout_figures(env_diagnosis, most=1),
             details_table(
                 stretch_facts(strip_facts(_table)), "Every token of every datum as a table"
@@ -1474,7 +1495,7 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
     mo.stop(_episode is None, note(_problem, "error"))
-    mo.vstack(episode_view(_episode))
+    mo.vstack(episode_view(_episode, sampled=True))
     return
 
 
@@ -4657,7 +4678,7 @@ def cause_sentence(found: Break) -> str:
         "retokenised": "The text reads the same, but it is cut into other tokens.",
         "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone and nothing was put in "
         f"{'its' if found.removed == 1 else 'their'} place: stripped reasoning, a window that "
-        "slid, or trimmed white space.",
+        "slid, a call that did not parse, or trimmed white space.",
         "inserted": f"{came} {'was' if found.inserted == 1 else 'were'} put in and nothing was "
         "taken away: a default system prompt, a tool list or a clock line.",
         "new_context": f"Of {count_of(found.held, 'token')} held only "
@@ -4688,8 +4709,9 @@ def remedy(cause: str) -> str:
         "retokenised": "Put the sampled tokens themselves into the next observation; do not "
         "turn the answer into text and tokenize it again.",
         "removed": "Reasoning: keep it with a renderer that preserves it, or accept one datum per "
-        "turn. A window: slide it rarely, and by much. White space or a shorter spelling: put the "
-        "sampled tokens back as they are.",
+        "turn. A window: slide it rarely, and by much. A call that did not parse: put its raw text "
+        "into the message's content. White space or a shorter spelling: put the sampled tokens "
+        "back as they are.",
         "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
         "first observation already.",
         "new_context": "Give each agent a rollout of its own. After a compaction one split is "
@@ -9867,6 +9889,33 @@ def unwritten_parts(
 
 
 @app.function(hide_code=True)
+def plain_reasoning(
+    renderer: Any, messages: Sequence[Any], index: int, written: Sequence[int]
+) -> str:
+    """What becomes of reasoning that an answer holds as plain text, not as a thinking part.
+
+    Args:
+        renderer, messages, index: As for `render_turn`.
+        written: The end of the prompt and the answer's tokens.
+    """
+    content = messages[index]["content"]
+    told = f"Message {index} holds its reasoning as plain text, not as a thinking part"
+    answers = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    if index == answers[-1]:
+        return f"{told}."
+    prompt = list(messages[: answers[answers.index(index) + 1]])
+    later = model_input_to_elements(renderer.build_generation_prompt(prompt))
+    if content not in renderer.tokenizer.decode([at for at in later if isinstance(at, int)]):
+        return f"{told}; this renderer does not write it into history as it stands."
+    if content in renderer.tokenizer.decode(list(written)):
+        return f"{told}: this renderer keeps it in history as it stands."
+    return (
+        f"{told}: history keeps it as it stands, but this renderer writes the answer itself "
+        "otherwise, with line breaks for instance, and these are not in history."
+    )
+
+
+@app.function(hide_code=True)
 def first_sentence(error: object) -> str:
     """What an exception or warning says, cut after its first sentence, without the full stop."""
     detail = " ".join(str(error).split()) or type(error).__name__
@@ -9909,12 +9958,9 @@ def conversation_rollout(
             "about the conversation without."
             for lost in unwritten
         )
-        content = messages[index]["content"]
-        if isinstance(content, str) and "</think>" in content:
-            notes.append(
-                f"Message {index} holds its reasoning as plain text. Renderers remove "
-                "reasoning from history only where it is a thinking part."
-            )
+        if isinstance(messages[index]["content"], str) and "</think>" in messages[index]["content"]:
+            tail = [at for at in observation[-GENERATION_SUFFIX_TOKENS:] if isinstance(at, int)]
+            notes.append(plain_reasoning(renderer, messages, index, [*tail, *action]))
         notes.extend(f"The renderer warns: {first_sentence(entry.message)}." for entry in caught)
         seen.update(element for element in observation if isinstance(element, int))
         seen.update(action)
@@ -10557,6 +10603,7 @@ def explain_ending(episode: Episode) -> str:
     """
     spec = episode.spec
     transitions = episode.rollout.trajectory.transitions
+    spans = walk_turns(episode.rollout.trajectory)
     sentences: list[str] = []
     for turn, transition in enumerate(transitions):
         metrics, ended = transition.metrics, transition.episode_done
@@ -10608,6 +10655,12 @@ def explain_ending(episode: Episode) -> str:
             sentences.append(
                 f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"
             )
+            if turn + 1 < len(spans) and spans[turn + 1].splits:
+                sentences.append(
+                    "The parsed message keeps such a call outside its content, so the renderer "
+                    f"writes the answer without it: turn {turn + 1} does not see the broken call, "
+                    "and splits."
+                )
         elif metrics.get("parse_error"):
             broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
             if spec.parse_error_policy is not None:
@@ -11149,14 +11202,20 @@ def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> 
 
 
 @app.function(hide_code=True)
-def episode_view(episode: Episode) -> list[Any]:
-    """Everything about one episode: ending, transcript, breaks with their text, strips."""
+def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
+    """Everything about one episode: ending, transcript, breaks with their text, strips.
+
+    Args:
+        episode: What to show.
+        sampled: Its logprobs come from a model.
+    """
     diagnosis = diagnose(episode.rollout)
     return [
         mo.md(explain_ending(episode)),
         transcript(episode, diagnosis.spans),
         breaks_view(diagnosis),
         break_drawings(diagnosis),
+        note(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),
         *rollout_figures(diagnosis, most=1),
     ]
 
@@ -11240,8 +11299,8 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
             breaks_view(diagnosis),
             break_drawings(diagnosis),
             note(
-                "No model was asked, so the logprobs of "
-                f"{number_text(PLACEHOLDER_LOGPROB)} are made up."
+                f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
+                f"invented; {STAND_IN}."
             ),
             *rollout_figures(diagnosis, most=1),
         ]
