@@ -366,7 +366,7 @@ def _():
     what that costs, and which tokens get a gradient.
 
     It is for readers who meet multi-turn RL for the first time, and for builders of
-    environments who ask why their rollout became seven datums. You leave able to say of any
+    environments who ask why their rollout became seven datums. Afterwards you can say for any
     rollout how many datums it gives, which token broke it, and what to change.
 
     **How to read it.** From the top. Each section holds one idea, in short on its first line,
@@ -921,7 +921,13 @@ def _():
     for the whole history again.**
 
     No sampled token is trained twice after a split, but the shared prefix goes through the model
-    once more, as context with mask 0.
+    once more, as context with mask 0. Counted here are the inputs of training
+    (`forward_backward`), not of sampling.
+
+    Does a split change the gradient? The loss runs on Tinker's servers, outside the package; for
+    `importance_sampling`, the default, its documentation gives a sum over tokens, in whichever
+    datum they stand. But `train_step` cuts the list of datums into `num_substeps` parts (default
+    1), so datums of one rollout may be trained in different optimizer steps.
     """)
     return
 
@@ -948,7 +954,7 @@ def _(diagnosis):
             figure_box(
                 cost_chart(_growth, _laws),
                 growth_finding(_laws, diagnosis.spans),
-                growth_note(diagnosis.spans),
+                growth_note(diagnosis.spans, _laws),
             ),
             details_table(cost_facts(_growth)),
         ]
@@ -1743,11 +1749,12 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ### Where to go next
 
-    - **Watch your own environment.** `python 404_sequence_extension.py --trajectory FILE
-      --max-datums 1` fails when a rollout splits: one line in CI.
+    - **Watch your own environment.** `uv run python 404_sequence_extension.py --trajectory FILE
+      --max-datums 1` fails when a rollout splits: one line in CI. A rollout that the cookbook
+      refuses makes no datum and passes: with `--json` its `error` is not null.
     - **In the cookbook:** `rl/data_processing.py` merges, `rl/message_env.py` and
       `rl/rollouts.py` make the rollouts, `rl/rollout_limits.py` sets budgets and
       `ParseErrorPolicy`, `rl/train.py` trains, `renderers/` turns messages into tokens. The
@@ -1755,6 +1762,15 @@ def _():
     - **Sibling tutorials:** 201 *rendering*, 202 *loss functions*, 302 *custom environment*,
       402 *RL hyperparameters*, 405 *multi-agent*.
     """)
+    _told = note(
+        "It takes a renderer that ends every message with one and the same token (qwen3, llama3, "
+        "kimi_k2), answers that end with it, one new message a turn, and no token budget."
+    )
+    mo.Html(
+        f'{_prose.text}<details class="seq-facts"><summary>Put the sampled tokens back: a sketch'
+        '</summary><div class="seq-scroll" tabindex="0" role="group" aria-label="The sketch"><pre>'
+        f"{html.escape(APPENDING_ENV)}</pre></div>{_told.text}</details>"
+    )
     return
 
 
@@ -3736,7 +3752,7 @@ def counts_shown(counts: pd.DataFrame) -> pd.DataFrame:
             "inputs": "inputs = targets",
             "observation": "observation tokens",
             "action": "action tokens",
-            "masked": "of masked turns",
+            "masked": "masked action tokens",
             "opens": "opens with",
             "trained": "sum(mask)",
         }
@@ -4371,8 +4387,8 @@ def observation_remarks(trajectory: Trajectory, vocab: Mapping[int, str]) -> lis
         index = len(model_input_to_elements(trajectory.transitions[turn].ob)) - 1
         sentence = (
             f"Turn {turn}, observation index {index}: it ends with "
-            f"{token_label(ends[turn], vocab)}, the observations of all {len(ends) - 1} other "
-            f"turns with {token_label(usual, vocab)}. The generation header may be missing."
+            f"{token_label(ends[turn], vocab)}, the other {len(ends) - 1} observations end with "
+            f"{token_label(usual, vocab)}. The generation header may be missing."
         )
         remarks.append(Remark("header_changed", turn, index, sentence))
     return remarks
@@ -5390,8 +5406,14 @@ def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
 
 
 @app.function(hide_code=True)
-def growth_note(spans: Sequence[TurnSpan]) -> str:
-    """How the points of the growth figure were made."""
+def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame) -> str:
+    """How the points of the growth figure were made.
+
+    Args:
+        spans: The rollout's turns.
+        laws: From `growth_law`.
+    """
+    last = int(laws["turns"].iloc[0])
     patterns, factor = growth_patterns(spans)
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
     if any(step.restarts for step in patterns.get("this rollout", [])):
@@ -5402,9 +5424,9 @@ def growth_note(spans: Sequence[TurnSpan]) -> str:
     own = ", and with its own breaks" if any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        f"sizes, over and over: without a break, with a break in every turn{own}. At each "
-        "curve stands what its last doubling of the turns costs: 2 times is "
-        f"linear, 4 times quadratic.{small}"
+        f"sizes, over and over: without a break, with a break in every turn{own}. The label "
+        f"gives the factor by which the cost grows when {last // 2} turns become {last}: 2 for "
+        f"linear growth, 4 for quadratic.{small}"
     )
 
 
@@ -6333,12 +6355,14 @@ def lean(view: Any) -> mo.Html:
 @app.function(hide_code=True)
 def span_words(span: TurnSpan, refused: bool = False) -> str:
     """A few words on what became of a turn; of a refused rollout, on what would have."""
-    opens, stays = ("would open", "would stay") if refused else ("opens", "stays")
+    opens, stays = (
+        ("would open", "would extend and stay") if refused else ("opens", "extends, stays")
+    )
     if span.turn == 0:
         return f"{opens} datum 0"
     if span.splits:
         return f"splits at position {span.position}, {opens} datum {span.datum}"
-    return f"extends, {stays} in datum {span.datum}"
+    return f"{stays} in datum {span.datum}"
 
 
 @app.function(hide_code=True)
@@ -9362,6 +9386,8 @@ def read_rollouts(data: bytes | str) -> Reading:
         page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
     """
     if isinstance(data, str):
+        if not data.strip():
+            return Reading((), (FileIssue("The text is empty."),))
         data = data.encode("utf-8", "surrogatepass")
     if len(data) > MAX_FILE_BYTES:
         return Reading(
@@ -11792,7 +11818,8 @@ def quiz_verdict(question: Question, chosen: str) -> str:
         f'<span aria-hidden="true">{"✓" if right else "✕"}</span> {"Right" if right else "No"}'
         "</span>"
     )
-    return f"{sign} {question.why}" if right else f"{sign} **{question.right}.** {question.why}"
+    told = "" if right else f" It is **{question.right}**:"
+    return f"{sign}.{told} {question.why}"
 
 
 @app.function(hide_code=True)
@@ -11813,7 +11840,7 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     """
     told = mo.md(quiz_verdict(question, chosen)).text if chosen else ""
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
-    answer = mo.md(f"**{question.right}.** {question.why}").text
+    answer = mo.md(f"**{question.right}**: {question.why}").text
     edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
     return mo.Html(
         f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
@@ -11859,8 +11886,8 @@ def misconceptions() -> list[Misconception]:
     tell(
         "shift",
         "The mask has one entry per token, 0 for each observation and 1 for each action.",
-        f"One per *target*. The {tokens} tokens of the chat above give {entries} entries; entry "
-        f"p belongs to token p + 1, and token 0 has none.",
+        f"One per *target*. The {tokens} tokens of the example of section 2 give {entries} "
+        f"entries; entry p belongs to token p + 1, and token 0 has none.",
         holds=entries == tokens - 1,
     )
 
@@ -12060,10 +12087,10 @@ def summary_text() -> str:
     points = [
         "A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a turn "
         "whose observation starts with all of it is appended, any other starts a new datum. The "
-        f"three turns of the chat are {count_of(len(chat.built.data), 'datum')}; the context reset "
-        f"gives {len(reset.built.data)}.",
+        f"three turns of the example of section 2 are {count_of(len(chat.built.data), 'datum')}; "
+        f"the context reset gives {len(reset.built.data)}.",
         "A datum of n tokens has n - 1 targets, and mask, advantage and logprob belong to the "
-        f"target: of the chat's {targets} targets {trained} are trained.",
+        f"target: of the {targets} targets of that example {trained} are trained.",
         "What the loss sees is one number per rollout, its summed reward minus the group's mean, "
         "on every action token that is not masked; a KL penalty adds to it.",
         f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
