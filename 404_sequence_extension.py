@@ -1157,7 +1157,7 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "Every way in which `EnvFromMessageEnv` lets an episode go, played just now by a "
+                "The ways in which `EnvFromMessageEnv` lets an episode go, played just now by a "
                 "scripted pupil in place of a model. The limits of `RolloutLimits` (turns, "
                 "sampled tokens, tool calls, time) end an episode too; they are left out. The "
                 "first two rows differ only in what the renderer does with reasoning: "

@@ -95,6 +95,14 @@ def test_summary_numbers(nb: ModuleType) -> None:
     assert 5 <= len(re.findall(r"[.](?:\s|$)", text)) <= 7
 
 
+def test_wrong_logprob_counts_cancel_out_only_within_a_datum(nb: ModuleType) -> None:
+    for second, refused in (([1, 2, 3, 4, 5], False), ([9, 5], True)):
+        turns = nb.token_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
+        turns.transitions[0].ac.maybe_logprobs = [-0.1]
+        turns.transitions[1].ac.maybe_logprobs = [-0.1, -0.2, -0.3]
+        assert (nb.build_datums(turns).error_code == "AssertionError") == refused
+
+
 def test_logprobs_is_a_property_and_no_argument() -> None:
     arguments: dict[str, Any] = {"tokens": [1], "logprobs": [-0.1]}
     with pytest.raises(TypeError):
