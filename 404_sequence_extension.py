@@ -326,6 +326,22 @@ with app.setup(hide_code=True):
     GENERATION_SUFFIX_TOKENS = 8
     # Stands in for log-probabilities where no model was asked.
     PLACEHOLDER_LOGPROB = -1.0
+    # Said at figures of rollouts that were played alone.
+    STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
+    # The sketch of section 11: the next prompt keeps the tokens that were sampled.
+    APPENDING_ENV = """class AppendingEnv(EnvFromMessageEnv):
+    async def initial_observation(self):
+        prompt, stop = await super().initial_observation()
+        self.held = prompt.to_ints()
+        return prompt, stop
+
+    async def step(self, action, *, extra=None):
+        result = await super().step(action, extra=extra)
+        if result.episode_done: return result
+        new = result.next_observation.to_ints()
+        ends = [place for place, token in enumerate(new) if token == action[-1]]
+        self.held = self.held + action + new[ends[-2] + 1 :]  # what follows the last answer
+        return replace(result, next_observation=tinker.ModelInput.from_ints(self.held))"""
     # Bound of a reward typed in section 6: larger ones do not fit a cell.
     MAX_REWARD = 1_000_000.0
 
@@ -350,7 +366,7 @@ def _():
     what that costs, and which tokens get a gradient.
 
     It is for readers who meet multi-turn RL for the first time, and for builders of
-    environments who ask why their rollout became seven datums. You leave able to say of any
+    environments who ask why their rollout became seven datums. Afterwards you can say for any
     rollout how many datums it gives, which token broke it, and what to change.
 
     **How to read it.** From the top. Each section holds one idea, in short on its first line,
@@ -406,7 +422,7 @@ def _():
     Each turn the model sees a prompt and answers it. `trajectory_to_data` holds one running
     sequence, observation and action tokens together, and asks whether the next observation starts
     with it. If so, only what is new is appended; if not, the datum is closed. Only actions are
-    trained; `mask` marks them with 1.
+    trained (section 6 has an exception); `mask` marks them with 1.
     """)
     return
 
@@ -725,8 +741,9 @@ def _():
     mask under the token itself and gives the first token an entry that does not exist (section 1
     drew it so, with *none* for the first token).
 
-    What decides the gradient is `advantages`, which are 0 on observation tokens. `mask` is taken
-    out before `forward_backward`; it serves metrics and the KL penalty.
+    What decides the gradient is `advantages`; `trajectory_to_data` sets them to 0 on observation
+    tokens (a discounted KL penalty changes that: section 6). `mask` is taken out before
+    `forward_backward`; it serves metrics and the KL penalty.
     """)
     return
 
@@ -909,7 +926,13 @@ def _():
     for the whole history again.**
 
     No sampled token is trained twice after a split, but the shared prefix goes through the model
-    once more, as context with mask 0.
+    once more, as context with mask 0. Counted here are the inputs of training
+    (`forward_backward`), not of sampling.
+
+    Does a split change the gradient? The loss runs on Tinker's servers, outside the package; for
+    `importance_sampling`, the default, its documentation gives a sum over tokens, in whichever
+    datum they stand. But `train_step` cuts the list of datums into `num_substeps` parts (default
+    1), so datums of one rollout may be trained in different optimizer steps.
     """)
     return
 
@@ -937,7 +960,7 @@ def _(diagnosis):
             figure_box(
                 cost_chart(_growth, _laws),
                 growth_finding(_laws, diagnosis.spans),
-                growth_note(diagnosis.spans, _own),
+                growth_note(diagnosis.spans, _laws, _own),
             ),
             details_table(cost_facts(_growth)),
         ]
@@ -1055,24 +1078,22 @@ def _(group_result):
         [group_result.group], group_advantages_P
     )
 
-    group_owners = [owner["traj_idx"] for owner in group_metadata_D]
-    with_code(
-        printed(f"{group_advantages_P[0]}\n{len(group_data_D)} datums of rollouts {group_owners}")
-    )
+    group_owners = [group_result.letters[owner["traj_idx"]] for owner in group_metadata_D]
+    group_counted = f"{count_of(len(group_data_D), 'datum')}: {' '.join(group_owners)}"
+    with_code(printed(f"{group_advantages_P[0]}\n{group_counted}"))
     return
 
 
 @app.cell(hide_code=True)
 def _(group_members):
-    _rewards = {
-        letter: parse_rewards(text, len(group_members[letter].trajectory.transitions), letter)[0]
-        for letter, text in group_presets()["All the same: no gradient"].items()
-    }
-    _constant = assemble_group(
-        group_members, {letter: given for letter, given in _rewards.items() if given is not None}
-    )
+    _constant = preset_group(group_members, "All the same: no gradient")
     _ones = nonzero_targets(_constant.data, "mask")
-    _penalised = kl_penalised(_constant.data)
+    _given = nonzero_targets(_constant.data, "advantages")
+    _advantages = f"`advantages` differs from 0 on {_given} of them"
+    _factor = 0.5
+    _penalised = nonzero_targets(kl_penalised(_constant.data), "advantages")
+    _discounted = kl_penalised(_constant.data, _factor)
+    _leaked = nonzero_targets(_discounted, "advantages", unmasked=True)
     _removed = [
         name
         for name in _constant.data[0].loss_fn_inputs
@@ -1082,15 +1103,17 @@ def _(group_members):
     ### `mask` or `advantages`?
 
     `train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in _removed)} out of
-    every datum before `forward_backward`. What the loss multiplies by is `advantages`: they are
-    0 on observation tokens, and that is why observations are not trained.
+    every datum before `forward_backward`. What the loss multiplies by is `advantages`:
+    `trajectory_to_data` writes 0 on observation tokens, and that is why they are not trained.
 
     So `mask` 1 does not promise a gradient. Give {", ".join(_constant.letters)} the same reward
     of {_constant.rewards[0]:g} (“All the same” in the menu above): `mask` is 1 on {_ones}
-    targets, `advantages` differs from 0 on {nonzero_targets(_constant.data, "advantages")} of
-    them. `mask` serves the metrics and the KL penalty: with a penalty,
-    `incorporate_kl_penalty` changes the advantage of
-    {nonzero_targets(_penalised, "advantages")} targets, exactly those.
+    targets, and {_advantages if _given else "every advantage is 0"}. `mask` serves the metrics
+    and the KL penalty: with `kl_discount_factor=0`, the default, `incorporate_kl_penalty` changes
+    the advantage of {_penalised} targets, exactly those with mask 1. A factor above 0 discounts
+    *after* masking: with {_factor:g} it changes {nonzero_targets(_discounted, "advantages")}
+    targets, {_leaked} of them with mask 0: observation tokens in front of an action, and masked
+    turns. Nothing masks these again, so they are trained too.
     """)
     _line = lean(mo.md(f"```python\n{mask_lines()}\n```"))
     mo.Html(
@@ -1109,12 +1132,13 @@ def _():
     **In short: you write an environment that speaks in messages; `EnvFromMessageEnv` makes
     tokens of it, and never checks whether one prompt continues the last.**
 
-    A `MessageEnv` has two methods: `initial_observation` opens the conversation, `step` takes
-    an answer and returns the reward and the conversation so far. `EnvFromMessageEnv` renders
+    Two methods of a `MessageEnv` must be written: `initial_observation` opens the conversation,
+    `step` takes an answer and returns the reward and the conversation so far
+    (`observe_truncated_response` and `add_messages` are optional). `EnvFromMessageEnv` renders
     that conversation anew each turn, parses the answers, and ends the episode when the budget
-    is spent or an answer does not parse. Whether the turns merge is decided later, by
-    `trajectory_to_data`, from the tokens alone: it rests with the **renderer**, and with what
-    the model sampled.
+    is spent, an answer is cut at its limit, or one does not parse. Whether the turns merge is
+    decided later, by `trajectory_to_data`, from the tokens alone: it rests with the
+    **renderer**, and with what the model sampled.
 
     `TutorEnv` asks small sums, one point each. This is the code that runs below; copied into a
     file, it is a start for your own.
@@ -1139,8 +1163,10 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "Every way an episode can go, played just now by a scripted pupil in place of a "
-                "model. The first two rows differ only in what the renderer does with reasoning: "
+                "The ways in which `EnvFromMessageEnv` lets an episode go, played just now by a "
+                "scripted pupil in place of a model. The limits of `RolloutLimits` (turns, "
+                "sampled tokens, tool calls, time) end an episode too; they are left out. The "
+                "first two rows differ only in what the renderer does with reasoning: "
                 "with "
                 f"`{_two['renderer'][0]}` the pupil's reasoning is taken out of the history and "
                 f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
@@ -1225,7 +1251,8 @@ def _(env_preset):
                 full_width=True,
             ),
             "terminate_on_length": mo.ui.checkbox(
-                value=_spec.terminate_on_length, label="`terminate_on_length`"
+                value=_spec.terminate_on_length,
+                label="`terminate_on_length` (off, it needs `observe_truncated_response`)",
             ),
             "terminate_on_parse_error": mo.ui.checkbox(
                 value=_spec.terminate_on_parse_error, label="`terminate_on_parse_error`"
@@ -1293,6 +1320,7 @@ def _(env_diagnosis):
         [
             breaks_view(env_diagnosis),
             break_drawings(env_diagnosis),
+            note(f"The pupil's logprobs are invented; {STAND_IN}."),
             *rollout_figures(env_diagnosis, most=1),
             details_table(
                 stretch_facts(strip_facts(_table)), "Every token of every datum as a table"
@@ -1479,7 +1507,7 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
     mo.stop(_episode is None, note(_problem, "error"))
-    mo.vstack(episode_view(_episode))
+    mo.vstack(episode_view(_episode, sampled=True))
     return
 
 
@@ -1728,11 +1756,12 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ### Where to go next
 
-    - **Watch your own environment.** `python 404_sequence_extension.py --trajectory FILE
-      --max-datums 1` fails when a rollout splits: one line in CI.
+    - **Watch your own environment.** `uv run python 404_sequence_extension.py --trajectory FILE
+      --max-datums 1` fails when a rollout splits: one line in CI. A rollout that the cookbook
+      refuses makes no datum and passes: with `--json` its `error` is not null.
     - **In the cookbook:** `rl/data_processing.py` merges, `rl/message_env.py` and
       `rl/rollouts.py` make the rollouts, `rl/rollout_limits.py` sets budgets and
       `ParseErrorPolicy`, `rl/train.py` trains, `renderers/` turns messages into tokens. The
@@ -1740,6 +1769,15 @@ def _():
     - **Sibling tutorials:** 201 *rendering*, 202 *loss functions*, 302 *custom environment*,
       402 *RL hyperparameters*, 405 *multi-agent*.
     """)
+    _told = note(
+        "It takes a renderer that ends every message with one and the same token (qwen3, llama3, "
+        "kimi_k2), answers that end with it, one new message a turn, and no token budget."
+    )
+    mo.Html(
+        f'{_prose.text}<details class="seq-facts"><summary>Put the sampled tokens back: a sketch'
+        '</summary><div class="seq-scroll" tabindex="0" role="group" aria-label="The sketch"><pre>'
+        f"{html.escape(APPENDING_ENV)}</pre></div>{_told.text}</details>"
+    )
     return
 
 
@@ -3504,6 +3542,18 @@ def assemble_group(
 
 
 @app.function(hide_code=True)
+def preset_group(members: Mapping[str, Rollout], preset: str) -> GroupResult:
+    """`assemble_group` with the rewards of one of `group_presets`."""
+    read = {
+        letter: parse_rewards(text, len(members[letter].trajectory.transitions), letter)[0]
+        for letter, text in group_presets()[preset].items()
+    }
+    return assemble_group(
+        members, {letter: rewards for letter, rewards in read.items() if rewards is not None}
+    )
+
+
+@app.function(hide_code=True)
 def group_table(result: GroupResult) -> pd.DataFrame:
     """One row per target of every datum of the group; a member without datums has one row.
 
@@ -3637,21 +3687,30 @@ class RecordingSampler:
 
 
 @app.function(hide_code=True)
-def kl_penalised(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
+def kl_penalised(data_D: Sequence[tinker.Datum], discount: float = 0.0) -> list[tinker.Datum]:
     """Copies of the datums after the real `incorporate_kl_penalty`, with coefficient 0.1."""
     copies = [
         tinker.Datum(model_input=datum.model_input, loss_fn_inputs=dict(datum.loss_fn_inputs))
         for datum in data_D
     ]
     base: Any = RecordingSampler()
-    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=0.0))
+    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=discount))
     return copies
 
 
 @app.function(hide_code=True)
-def nonzero_targets(data_D: Sequence[tinker.Datum], name: str) -> int:
-    """Targets of all datums whose `loss_fn_inputs[name]` is not 0."""
-    return sum(value != 0 for datum in data_D for value in datum_tensor(datum, name))
+def nonzero_targets(data_D: Sequence[tinker.Datum], name: str, unmasked: bool = False) -> int:
+    """Targets of all datums whose `loss_fn_inputs[name]` is not 0.
+
+    Args:
+        data_D, name: What to count in.
+        unmasked: Count only where `mask` is 0.
+    """
+    return sum(
+        value != 0 and not (unmasked and mask)
+        for datum in data_D
+        for value, mask in zip(datum_tensor(datum, name), datum_tensor(datum, "mask"), strict=True)
+    )
 
 
 @app.function(hide_code=True)
@@ -3700,7 +3759,7 @@ def counts_shown(counts: pd.DataFrame) -> pd.DataFrame:
             "inputs": "inputs = targets",
             "observation": "observation tokens",
             "action": "action tokens",
-            "masked": "of masked turns",
+            "masked": "masked action tokens",
             "opens": "opens with",
             "trained": "sum(mask)",
         }
@@ -4352,8 +4411,8 @@ def observation_remarks(trajectory: Trajectory, vocab: Mapping[int, str]) -> lis
         index = len(model_input_to_elements(trajectory.transitions[turn].ob)) - 1
         sentence = (
             f"Turn {turn}, observation index {index}: it ends with "
-            f"{token_label(ends[turn], vocab)}, the observations of all {len(ends) - 1} other "
-            f"turns with {token_label(usual, vocab)}. The generation header may be missing."
+            f"{token_label(ends[turn], vocab)}, the other {len(ends) - 1} observations end with "
+            f"{token_label(usual, vocab)}. The generation header may be missing."
         )
         remarks.append(Remark("header_changed", turn, index, sentence))
     return remarks
@@ -4659,7 +4718,7 @@ def cause_sentence(found: Break) -> str:
         "retokenised": "The text reads the same, but it is cut into other tokens.",
         "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone and nothing was put in "
         f"{'its' if found.removed == 1 else 'their'} place: stripped reasoning, a window that "
-        "slid, or trimmed white space.",
+        "slid, a call that did not parse, or trimmed white space.",
         "inserted": f"{came} {'was' if found.inserted == 1 else 'were'} put in and nothing was "
         "taken away: a default system prompt, a tool list or a clock line.",
         "new_context": f"Of {count_of(found.held, 'token')} held only "
@@ -4690,8 +4749,9 @@ def remedy(cause: str) -> str:
         "retokenised": "Put the sampled tokens themselves into the next observation; do not "
         "turn the answer into text and tokenize it again.",
         "removed": "Reasoning: keep it with a renderer that preserves it, or accept one datum per "
-        "turn. A window: slide it rarely, and by much. White space or a shorter spelling: put the "
-        "sampled tokens back as they are.",
+        "turn. A window: slide it rarely, and by much. A call that did not parse: put its raw text "
+        "into the message's content. White space or a shorter spelling: put the sampled tokens "
+        "back as they are.",
         "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
         "first observation already.",
         "new_context": "Give each agent a rollout of its own. After a compaction one split is "
@@ -5385,8 +5445,15 @@ def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
 
 
 @app.function(hide_code=True)
-def growth_note(spans: Sequence[TurnSpan], own: bool = True) -> str:
-    """How the points of the growth figure were made; arguments of `growth_table`."""
+def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True) -> str:
+    """How the points of the growth figure were made.
+
+    Args:
+        spans: The rollout's turns.
+        laws: From `growth_law`.
+        own: As for `growth_table`.
+    """
+    last = int(laws["turns"].iloc[0])
     patterns, factor = growth_patterns(spans)
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
     if not own:
@@ -5402,9 +5469,9 @@ def growth_note(spans: Sequence[TurnSpan], own: bool = True) -> str:
     mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        f"sizes, over and over: without a break, with a break in every turn{mine}. At each "
-        "curve stands what its last doubling of the turns costs: 2 times is "
-        f"linear, 4 times quadratic.{small}"
+        f"sizes, over and over: without a break, with a break in every turn{mine}. The label "
+        f"gives the factor by which the cost grows when {last // 2} turns become {last}: 2 for "
+        f"linear growth, 4 for quadratic.{small}"
     )
 
 
@@ -6333,12 +6400,14 @@ def lean(view: Any) -> mo.Html:
 @app.function(hide_code=True)
 def span_words(span: TurnSpan, refused: bool = False) -> str:
     """A few words on what became of a turn; of a refused rollout, on what would have."""
-    opens, stays = ("would open", "would stay") if refused else ("opens", "stays")
+    opens, stays = (
+        ("would open", "would extend and stay") if refused else ("opens", "extends, stays")
+    )
     if span.turn == 0:
         return f"{opens} datum 0"
     if span.splits:
         return f"splits at position {span.position}, {opens} datum {span.datum}"
-    return f"extends, {stays} in datum {span.datum}"
+    return f"{stays} in datum {span.datum}"
 
 
 @app.function(hide_code=True)
@@ -9375,6 +9444,8 @@ def read_rollouts(data: bytes | str) -> Reading:
         page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
     """
     if isinstance(data, str):
+        if not data.strip():
+            return Reading((), (FileIssue("The text is empty."),))
         data = data.encode("utf-8", "surrogatepass")
     if len(data) > MAX_FILE_BYTES:
         return Reading(
@@ -9902,6 +9973,33 @@ def unwritten_parts(
 
 
 @app.function(hide_code=True)
+def plain_reasoning(
+    renderer: Any, messages: Sequence[Any], index: int, written: Sequence[int]
+) -> str:
+    """What becomes of reasoning that an answer holds as plain text, not as a thinking part.
+
+    Args:
+        renderer, messages, index: As for `render_turn`.
+        written: The end of the prompt and the answer's tokens.
+    """
+    content = messages[index]["content"]
+    told = f"Message {index} holds its reasoning as plain text, not as a thinking part"
+    answers = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    if index == answers[-1]:
+        return f"{told}."
+    prompt = list(messages[: answers[answers.index(index) + 1]])
+    later = model_input_to_elements(renderer.build_generation_prompt(prompt))
+    if content not in renderer.tokenizer.decode([at for at in later if isinstance(at, int)]):
+        return f"{told}; this renderer does not write it into history as it stands."
+    if content in renderer.tokenizer.decode(list(written)):
+        return f"{told}: this renderer keeps it in history as it stands."
+    return (
+        f"{told}: history keeps it as it stands, but this renderer writes the answer itself "
+        "otherwise, with line breaks for instance, and these are not in history."
+    )
+
+
+@app.function(hide_code=True)
 def first_sentence(error: object) -> str:
     """What an exception or warning says, cut after its first sentence, without the full stop."""
     detail = " ".join(str(error).split()) or type(error).__name__
@@ -9944,12 +10042,9 @@ def conversation_rollout(
             "about the conversation without."
             for lost in unwritten
         )
-        content = messages[index]["content"]
-        if isinstance(content, str) and "</think>" in content:
-            notes.append(
-                f"Message {index} holds its reasoning as plain text. Renderers remove "
-                "reasoning from history only where it is a thinking part."
-            )
+        if isinstance(messages[index]["content"], str) and "</think>" in messages[index]["content"]:
+            tail = [at for at in observation[-GENERATION_SUFFIX_TOKENS:] if isinstance(at, int)]
+            notes.append(plain_reasoning(renderer, messages, index, [*tail, *action]))
         notes.extend(f"The renderer warns: {first_sentence(entry.message)}." for entry in caught)
         seen.update(element for element in observation if isinstance(element, int))
         seen.update(action)
@@ -10592,6 +10687,7 @@ def explain_ending(episode: Episode) -> str:
     """
     spec = episode.spec
     transitions = episode.rollout.trajectory.transitions
+    spans = walk_turns(episode.rollout.trajectory)
     sentences: list[str] = []
     for turn, transition in enumerate(transitions):
         metrics, ended = transition.metrics, transition.episode_done
@@ -10643,6 +10739,12 @@ def explain_ending(episode: Episode) -> str:
             sentences.append(
                 f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"
             )
+            if turn + 1 < len(spans) and spans[turn + 1].splits:
+                sentences.append(
+                    "The parsed message keeps such a call outside its content, so the renderer "
+                    f"writes the answer without it: turn {turn + 1} does not see the broken call, "
+                    "and splits."
+                )
         elif metrics.get("parse_error"):
             broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
             if spec.parse_error_policy is not None:
@@ -11184,14 +11286,20 @@ def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> 
 
 
 @app.function(hide_code=True)
-def episode_view(episode: Episode) -> list[Any]:
-    """Everything about one episode: ending, transcript, breaks with their text, strips."""
+def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
+    """Everything about one episode: ending, transcript, breaks with their text, strips.
+
+    Args:
+        episode: What to show.
+        sampled: Its logprobs come from a model.
+    """
     diagnosis = diagnose(episode.rollout)
     return [
         mo.md(explain_ending(episode)),
         transcript(episode, diagnosis.spans),
         breaks_view(diagnosis),
         break_drawings(diagnosis),
+        note(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),
         *rollout_figures(diagnosis, most=1),
     ]
 
@@ -11275,8 +11383,8 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
             breaks_view(diagnosis),
             break_drawings(diagnosis),
             note(
-                "No model was asked, so the logprobs of "
-                f"{number_text(PLACEHOLDER_LOGPROB)} are made up."
+                f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
+                f"invented; {STAND_IN}."
             ),
             *rollout_figures(diagnosis, most=1),
         ]
@@ -11450,8 +11558,9 @@ def group_text(result: GroupResult) -> str:
         )
     if not result.kept:
         sentences.append(
-            "**All rewards are equal, so there is no gradient:** "
-            "`remove_constant_reward_groups` drops this group from a batch."
+            "**All rewards are equal, so there is no policy gradient.** "
+            "`remove_constant_reward_groups`, off by default, drops such groups from a batch; "
+            "of a batch without any other group it keeps one."
         )
     return " ".join(sentences)
 
@@ -11682,8 +11791,9 @@ def quiz_questions() -> list[Question]:
     questions.append(
         pose(
             "gradient",
-            f"All {len(flat.letters)} rollouts of a group earned {flat.rewards[0]:g}. Together "
-            f"they have {targets} targets. On how many of them is the policy gradient not 0?",
+            f"All rollouts of a group, {', '.join(flat.letters)} of section 6, earned "
+            f"{flat.rewards[0]:g}. Together they have {targets} targets. On how many of them is "
+            f"the policy gradient not 0?",
             nonzero_targets(flat.data, "advantages"),
             [ones, targets, targets - ones],
             f"`mask` is 1 on {ones} targets, but `train_step` takes it out before "
@@ -11766,7 +11876,8 @@ def quiz_verdict(question: Question, chosen: str) -> str:
         f'<span aria-hidden="true">{"✓" if right else "✕"}</span> {"Right" if right else "No"}'
         "</span>"
     )
-    return f"{sign} {question.why}" if right else f"{sign} **{question.right}.** {question.why}"
+    told = "" if right else f" It is **{question.right}**:"
+    return f"{sign}.{told} {question.why}"
 
 
 @app.function(hide_code=True)
@@ -11787,7 +11898,7 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     """
     told = mo.md(quiz_verdict(question, chosen)).text if chosen else ""
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
-    answer = mo.md(f"**{question.right}.** {question.why}").text
+    answer = mo.md(f"**{question.right}**: {question.why}").text
     edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
     return mo.Html(
         f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
@@ -11833,8 +11944,8 @@ def misconceptions() -> list[Misconception]:
     tell(
         "shift",
         "The mask has one entry per token, 0 for each observation and 1 for each action.",
-        f"One per *target*. The {tokens} tokens of the chat above give {entries} entries; entry "
-        f"p belongs to token p + 1, and token 0 has none.",
+        f"One per *target*. The {tokens} tokens of the example of section 2 give {entries} "
+        f"entries; entry p belongs to token p + 1, and token 0 has none.",
         holds=entries == tokens - 1,
     )
 
@@ -11852,17 +11963,28 @@ def misconceptions() -> list[Misconception]:
     )
 
     members = group_rollouts()
-    equal = assemble_group(members, {"A": (0, 0, 1), "C": (1, 0), "D": (0, 1, 0), "G": (1,)})
+    equal = preset_group(members, "All the same: no gradient")
     ones = nonzero_targets(equal.data, "mask")
     gradient = nonzero_targets(equal.data, "advantages")
     sent = sent_to_loss(equal.data)
     tell(
         "mask",
         "`mask` decides what is trained.",
-        f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In a "
-        f"group of equal rewards `mask` is 1 on {ones} targets, and {gradient} of them get a "
-        f"policy gradient.",
+        f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In the "
+        f"group of equal rewards of section 6 `mask` is 1 on {ones} targets, and {gradient} of "
+        f"them get a policy gradient.",
         holds=gradient == 0 < ones and all("mask" not in datum.loss_fn_inputs for datum in sent),
+    )
+
+    plain = nonzero_targets(kl_penalised(equal.data), "advantages", unmasked=True)
+    leaked = nonzero_targets(kl_penalised(equal.data, 0.5), "advantages", unmasked=True)
+    tell(
+        "discount",
+        "A token with mask 0, such as an observation token, never gets a gradient.",
+        f"In the same group the KL penalty gives an advantage to {plain} such targets with "
+        f"`kl_discount_factor=0`, the default, and to {leaked} with 0.5: it discounts after "
+        f"masking.",
+        holds=plain == 0 < leaked,
     )
 
     checker, _ = prefix_checker()
@@ -11964,9 +12086,9 @@ def misconceptions() -> list[Misconception]:
     tell(
         "logprobs",
         "A wrong number of logprobs raises an error.",
-        f"Only if the totals differ. One too few in turn 0 and one too many in turn 1 pass, and "
-        f"{count_of(moved, 'logprob')} of an action {'lands' if moved == 1 else 'land'} on "
-        f"observation tokens. NaN passes too.",
+        f"Only if the totals of one datum differ. One too few in turn 0 and one too many in turn 1 "
+        f"pass, and {count_of(moved, 'logprob')} of an action "
+        f"{'lands' if moved == 1 else 'land'} on observation tokens. NaN passes too.",
         holds=passed.error_code is None and moved > 0 and build_datums(strange).error_code is None,
     )
 
@@ -12023,12 +12145,12 @@ def summary_text() -> str:
     points = [
         "A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a turn "
         "whose observation starts with all of it is appended, any other starts a new datum. The "
-        f"three turns of the chat are {count_of(len(chat.built.data), 'datum')}; the context reset "
-        f"gives {len(reset.built.data)}.",
+        f"three turns of the example of section 2 are {count_of(len(chat.built.data), 'datum')}; "
+        f"the context reset gives {len(reset.built.data)}.",
         "A datum of n tokens has n - 1 targets, and mask, advantage and logprob belong to the "
-        f"target: of the chat's {targets} targets {trained} are trained.",
+        f"target: of the {targets} targets of that example {trained} are trained.",
         "What the loss sees is one number per rollout, its summed reward minus the group's mean, "
-        "on every action token that is not masked.",
+        "on every action token that is not masked; a KL penalty adds to it.",
         f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
         f"of {len(prompt)} tokens, each with an answer of {len(answer)} and one new token, put "
         f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "

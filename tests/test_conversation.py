@@ -310,6 +310,26 @@ def test_what_a_renderer_does_not_write_is_named(nb: ModuleType, built: dict[str
     assert "reasoning as plain text" in notes("qwen3", inline)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "told", "cause"),
+    [
+        ("qwen3", "<think>a</think>b", "writes the answer itself otherwise", "removed"),
+        ("qwen3", "<think>\na\n</think>\n\nb", "keeps it in history as it stands", None),
+        ("deepseekv3", "<think>a</think>b", "does not write it into history", None),
+        ("role_colon", "<think>a</think>b", "keeps it in history as it stands", None),
+    ],
+)
+def test_reasoning_as_plain_text_and_the_verdict_agree(
+    nb: ModuleType, built: dict[str, Any], name: str, content: str, told: str, cause: str | None
+) -> None:
+    answers = [{"role": "user", "content": "?"}, {"role": "assistant", "content": content}] * 2
+    found = nb.conversation_rollout(answers, built[name])
+    assert told in found.notes[0]
+    assert found.notes[1].endswith("not as a thinking part.")  # nothing comes after it
+    breaks = nb.diagnose(found.rollout).breaks
+    assert [entry.cause for entry in breaks] == ([] if cause is None else [cause])
+
+
 def test_what_a_renderer_warns_of_is_passed_on(nb: ModuleType, built: dict[str, Any]) -> None:
     # plain() opens with a system message, and this renderer writes one of its own
     read = nb.parse_conversation(json.dumps(plain(2)))

@@ -527,6 +527,76 @@ def test_a_tool_call_that_does_not_parse_is_asked_again(nb: ModuleType) -> None:
     assert "answered with a correction" in nb.explain_ending(episode)
 
 
+def test_a_retry_splits_because_the_call_is_not_in_history(nb: ModuleType) -> None:
+    episode = play(nb, "qwen3", "broken_call", parse_error_policy=FORGIVING)
+    broken = next(message for message in episode.messages if "unparsed_tool_calls" in message)
+    assert not broken["content"]
+    turns = episode.rollout.trajectory.transitions
+    decode = episode.renderer.tokenizer.decode
+    assert "<tool_call>" in decode(turns[1].ac.tokens)
+    assert "<tool_call>" not in decode(turns[2].ob.to_ints())
+    (found,) = nb.diagnose(episode.rollout).breaks
+    assert (found.turn, found.cause) == (2, "removed")
+    assert "turn 2 does not see the broken call, and splits" in nb.explain_ending(episode)
+
+    class RawTextBack(nb.TutorEnv):  # type: ignore[name-defined, misc]
+        """The remedy: what was sampled stands in the message's content."""
+
+        async def step(self, message: Any) -> Any:
+            for call in message.pop("unparsed_tool_calls", []):
+                message["content"] = call.raw_text
+            return await super().step(message)
+
+    pupil = nb.ScriptedPolicy(episode.renderer, "broken_call")
+    mended = nb.wait_for(nb.play(episode.renderer, pupil, RawTextBack()))
+    assert len(trajectory_to_data(mended, 1.0)) == 1
+
+
+def test_a_call_that_is_said_to_be_unseen_is_not_in_the_prompt(
+    nb: ModuleType, built: dict[str, Any]
+) -> None:
+    said = []
+    for name in built:
+        episode = play(nb, name, "broken_call", parse_error_policy=FORGIVING)
+        if "does not see the broken call" in nb.explain_ending(episode):
+            said.append(name)
+            prompt = episode.rollout.trajectory.transitions[2].ob.to_ints()
+            assert "<tool_call>" not in episode.renderer.tokenizer.decode(prompt), name
+    assert "qwen3" in said
+
+
+SAME_END = ("qwen3", "qwen3_5", "qwen3_5_preserve_thinking", "llama3", "kimi_k2", "kimi_k25")
+
+
+@pytest.mark.parametrize("name", SAME_END)
+@pytest.mark.parametrize("behaviour", ["plain", "reasoning", "respelled", "broken_call"])
+def test_the_sketch_puts_the_sampled_tokens_back(
+    nb: ModuleType, built: dict[str, Any], name: str, behaviour: str
+) -> None:
+    """Section 11: one datum, and the same prompts where rendering anew extends already."""
+    code = nb.APPENDING_ENV
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    known: dict[str, Any] = {
+        "EnvFromMessageEnv": nb.EnvFromMessageEnv, "replace": nb.replace, "tinker": nb.tinker,
+    }  # fmt: skip
+    exec(code, known)
+    renderer = built[name]
+    told = []
+    for kind in (nb.EnvFromMessageEnv, known["AppendingEnv"]):
+        pupil = nb.ScriptedPolicy(renderer, behaviour)
+        env = kind(renderer, nb.TutorEnv(0, 3))
+        told.append(nb.wait_for(nb.do_single_rollout(pupil, env)))
+    anew, kept = told
+    assert len(kept.transitions) == 3
+    assert len(trajectory_to_data(kept, 1.0)) == 1
+    assert sum(turn.reward for turn in kept.transitions) == sum(t.reward for t in anew.transitions)
+    if len(trajectory_to_data(anew, 1.0)) == 1:
+        assert [turn.ob.to_ints() for turn in kept.transitions] == [
+            turn.ob.to_ints() for turn in anew.transitions
+        ]
+    assert nb.diagnose(nb.Rollout("kept", kept)).remarks == ()
+
+
 def test_a_tool_call_that_does_not_parse_ends_without_retries(nb: ModuleType) -> None:
     strict = ParseErrorPolicy(terminal_reward=-0.5)
     episode = play(nb, "qwen3", "broken_call", parse_error_policy=strict)

@@ -429,6 +429,12 @@ def test_wrong_files_are_explained(case: str) -> None:
     assert len(sentence) < 300
 
 
+def test_an_empty_text_is_not_called_a_file() -> None:
+    for text in ("", " \n"):
+        assert [issue.message for issue in nb.read_rollouts(text).issues] == ["The text is empty."]
+    assert nb.read_rollouts(b"").issues[0].message == "The file is empty."
+
+
 def test_pasted_text_may_hold_half_a_surrogate_pair() -> None:
     """Invariant 3: browsers can send what UTF-8 cannot hold."""
     assert "UTF-8" in message('{"name": "\ud83d"}')

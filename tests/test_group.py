@@ -18,9 +18,12 @@ from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
+import chz
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tinker_cookbook.rl.data_processing import remove_constant_reward_groups
+from tinker_cookbook.rl.train import Config
 
 LETTERS = "ABCDEFGH"
 TURNS = {"A": 3, "B": 2, "C": 2, "D": 3, "E": 1, "F": 2, "G": 1, "H": 1}
@@ -155,7 +158,7 @@ def test_equal_rewards_carry_no_gradient(nb: ModuleType, members: Any) -> None:
     assert not equal.kept
     assert nb.nonzero_targets(equal.data, "mask") > 0
     assert nb.nonzero_targets(equal.data, "advantages") == 0
-    assert "no gradient" in nb.group_text(equal)
+    assert "no policy gradient" in nb.group_text(equal)
     assert preset(nb, members, "Six rollouts, mixed rewards").kept
 
 
@@ -207,6 +210,52 @@ def test_kl_penalty_reads_mask(nb: ModuleType, members: Any) -> None:
         changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
         assert changed == [on == 1 for on in mask]
     assert nb.nonzero_targets(data, "advantages") == 0  # the originals stay as they were
+    assert nb.nonzero_targets(touched, "advantages", unmasked=True) == 0
+
+
+def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(
+    nb: ModuleType, members: Any
+) -> None:
+    """The discount runs from the end of a datum and after the mask: up to its last action."""
+    data = preset(nb, members, "All the same: no gradient").data
+    touched = nb.kl_penalised(data, 0.5)
+    leaked = 0
+    for before, after in zip(data, touched, strict=True):
+        mask = before.loss_fn_inputs["mask"].data
+        last = max(place for place, on in enumerate(mask) if on)
+        changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
+        assert changed == [place <= last for place in range(len(mask))]
+        leaked += last + 1 - int(sum(mask))
+    assert nb.nonzero_targets(touched, "advantages", unmasked=True) == leaked > 0
+    for kept, sent in zip(touched, nb.sent_to_loss(touched), strict=True):  # not masked again
+        assert sent.loss_fn_inputs["advantages"].data == kept.loss_fn_inputs["advantages"].data
+
+
+def test_training_defaults_that_the_text_names(nb: ModuleType, members: Any) -> None:
+    defaults = {name: entry._default for name, entry in chz.chz_fields(Config).items()}
+    assert defaults["kl_discount_factor"] == 0
+    assert defaults["remove_constant_reward_groups"] is False
+    assert defaults["num_substeps"] == 1
+    assert defaults["loss_fn"] == "importance_sampling"
+    equal = preset(nb, members, "All the same: no gradient").group
+    assert remove_constant_reward_groups([equal, equal]) == [equal]
+
+
+def test_substeps_cut_between_datums_of_one_rollout(nb: ModuleType, members: Any) -> None:
+    data = nb.build_datums(members["D"].trajectory).data
+    parts: list[int] = []
+
+    class Counting(nb.RecordingClient):  # type: ignore[name-defined, misc]
+        async def forward_backward_async(self, data: Any, **options: Any) -> Any:
+            parts.append(len(data))
+            return await super().forward_backward_async(data, **options)
+
+    nb.wait_for(
+        nb.train_step(
+            list(data), Counting(), learning_rate=0.0, num_substeps=2, loss_fn="importance_sampling"
+        )
+    )
+    assert parts == [1, 2]
 
 
 @pytest.mark.parametrize(

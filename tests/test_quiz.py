@@ -160,7 +160,7 @@ def test_verdict_and_score(nb: ModuleType, questions: dict[str, Any]) -> None:
     one, two = listed[:2]
     assert "✓</span> Right</span>" in nb.quiz_verdict(one, one.right)
     wrong = next(option for option in one.options if option != one.right)
-    assert f"✕</span> No</span> **{one.right}.**" in nb.quiz_verdict(one, wrong)
+    assert f"✕</span> No</span>. It is **{one.right}**: " in nb.quiz_verdict(one, wrong)
     assert str(len(listed)) in nb.quiz_score(listed, {})
     score = nb.quiz_score(listed, {one.key: wrong, two.key: two.right})
     assert score.startswith("1 of 2 right")

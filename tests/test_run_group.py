@@ -19,7 +19,7 @@ def test_rewards_are_edited(run_page: Reader) -> None:
     # 0.417 was 2.5 over six rollouts; three more make 5.5
     assert f"mean reward of {5.5 / 6:.3g}" in told
     assert f"tensor([ {4 - 5.5 / 6:.4f}" in told
-    assert "[0, 1, 2, 2, 3, 3, 3, 5]" in told
+    assert "8 datums: A B C C D D D F" in told
 
     # A bad reward gets its sentence, keeps what was typed, and the last good figure stays.
     run_page.type(b, "0.5 <b>x</b>")
@@ -34,7 +34,7 @@ def test_rewards_are_edited(run_page: Reader) -> None:
     assert f"mean reward of {4.5 / 6:.3g}" in text_of(run_page, 6)
 
     run_page.choose("Rewards", "All the same: no gradient")
-    assert "All rewards are equal, so there is no gradient" in text_of(run_page, 6)
+    assert "All rewards are equal, so there is no policy gradient" in text_of(run_page, 6)
     run_page.type(a, "0 0 9")
     assert "All rewards are equal" not in text_of(run_page, 6)
     run_page.press("Reset rewards")
@@ -64,7 +64,7 @@ def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
     page.keyboard.press("Enter")
     # not `answer`: a field of another section may still be sending, and that is answered first
     verdict = page.locator(".quiz-card").first.get_by_role("status")
-    expect(verdict).to_contain_text("✕ No 4.")
+    expect(verdict).to_contain_text("✕ No. It is 4:")
     assert "0 of 1 right" in text_of(run_page, 10)
 
     # A second thought is judged as well, but the first answer is the one that counts.

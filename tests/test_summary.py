@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = (ROOT / "404_sequence_extension.py").read_text(encoding="utf-8")
 KEYS = {
     "shift", "prefix", "mask", "checker", "twice", "agents", "credit", "deviation", "overflow",
-    "empty", "logprobs", "claim",
+    "empty", "logprobs", "claim", "discount",
 }  # fmt: skip
 
 
@@ -60,7 +60,8 @@ def test_no_misconception_is_missing(told: dict[str, Any]) -> None:
     [
         ("shift", ("14 tokens", "13 entries")),
         ("prefix", ("5 tokens", "splits at token 5")),
-        ("mask", ("1 on 21 targets", "0 of them")),
+        ("mask", ("1 on 28 targets", "0 of them")),
+        ("discount", ("to 0 such targets", "to 39 with 0.5")),
         ("twice", ("8 tokens and trains 8", "3 datums", "23 inputs")),
         ("agents", ("gives 4", "2 would do")),
         ("credit", ("+0.5",)),
@@ -90,8 +91,16 @@ def test_summary_numbers(nb: ModuleType) -> None:
     every = sum(4 + 3 * turn + 2 - 1 for turn in range(64))
     assert f"put {last - 1:,} tokens" in text
     assert f"{every:,}, {every / (last - 1):.0f} times as many" in text
-    assert "13 targets 7 are trained" in text
+    assert "of the 13 targets of that example 7 are trained" in text
     assert 5 <= len(re.findall(r"[.](?:\s|$)", text)) <= 7
+
+
+def test_wrong_logprob_counts_cancel_out_only_within_a_datum(nb: ModuleType) -> None:
+    for second, refused in (([1, 2, 3, 4, 5], False), ([9, 5], True)):
+        turns = nb.token_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
+        turns.transitions[0].ac.maybe_logprobs = [-0.1]
+        turns.transitions[1].ac.maybe_logprobs = [-0.1, -0.2, -0.3]
+        assert (nb.build_datums(turns).error_code == "AssertionError") == refused
 
 
 def test_logprobs_is_a_property_and_no_argument() -> None:

@@ -488,6 +488,9 @@ def test_empty_observation(nb: ModuleType) -> None:
 def test_header_changed(nb: ModuleType, ends: list[int], odd: int | None) -> None:
     turns = [([10 * k + 100, end], [10 * k + 101, 9 + k]) for k, end in enumerate(ends)]
     assert codes(nb, *turns) == ([] if odd is None else [("header_changed", odd, 1)])
+    if odd is not None:
+        (remark,) = nb.diagnose(make_rollout(nb, *turns)).remarks
+        assert f"the other {len(ends) - 1} observations end with 4" in remark.message
 
 
 def test_header_changed_speaks_of_tokens_only_where_there_are_some(nb: ModuleType) -> None:
@@ -808,7 +811,7 @@ def test_a_rollout_that_resumes_a_datum_has_no_curve_of_its_own(nb: ModuleType) 
     assert any(found.resumes_datum is not None for found in diagnosis.breaks)
     table = nb.growth_table(diagnosis.spans, own=False)
     assert set(table["pattern"]) == {"extends", "splits every turn"}
-    note = nb.growth_note(diagnosis.spans, own=False)
+    note = nb.growth_note(diagnosis.spans, nb.growth_law(table), own=False)
     assert "a turn goes on from an earlier datum" in note
     assert "drops history" not in note
 
@@ -847,8 +850,11 @@ def test_growth_keeps_sizes_small(nb: ModuleType) -> None:
     steps, factor = nb.rollout_steps(spans)
     assert factor == 63
     assert [(step.added, step.action) for step in steps] == [(14, 2), (11, 5)]
-    assert "divided by 63" in nb.growth_note(spans)
-    assert nb.growth_table(spans)["tokens"].max() < 60_000
+    table = nb.growth_table(spans)
+    note = nb.growth_note(spans, nb.growth_law(table))
+    assert "divided by 63" in note
+    assert "when 32 turns become 64" in note
+    assert table["tokens"].max() < 60_000
 
 
 def test_one_turn_has_no_growth(nb: ModuleType) -> None:
@@ -953,11 +959,10 @@ def test_names_of_curves_keep_clear_of_each_other(nb: ModuleType) -> None:
 def test_a_rollout_without_breaks_is_not_said_to_have_some(nb: ModuleType) -> None:
     for key, breaks in (("chat", False), ("removed", True)):
         diagnosis = nb.diagnose(nb.scenario_rollout(nb.scenarios()[key]))
-        finding = nb.growth_finding(
-            nb.growth_law(nb.growth_table(diagnosis.spans)), diagnosis.spans
-        )
+        laws = nb.growth_law(nb.growth_table(diagnosis.spans))
+        finding = nb.growth_finding(laws, diagnosis.spans)
         assert ("this rollout's breaks" in finding) == breaks
-        assert ("its own breaks" in nb.growth_note(diagnosis.spans)) == breaks
+        assert ("its own breaks" in nb.growth_note(diagnosis.spans, laws)) == breaks
 
 
 @pytest.mark.parametrize(
