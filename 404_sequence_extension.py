@@ -329,7 +329,13 @@ with app.setup(hide_code=True):
     # Said at figures of rollouts that were played alone.
     STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
     # The sketch of section 11: the next prompt keeps the tokens that were sampled.
-    APPENDING_ENV = """class AppendingEnv(EnvFromMessageEnv):
+    APPENDING_ENV = """from dataclasses import replace
+
+import tinker
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+
+
+class AppendingEnv(EnvFromMessageEnv):
     async def initial_observation(self):
         prompt, stop = await super().initial_observation()
         self.held = prompt.to_ints()
@@ -337,7 +343,8 @@ with app.setup(hide_code=True):
 
     async def step(self, action, *, extra=None):
         result = await super().step(action, extra=extra)
-        if result.episode_done: return result
+        if result.episode_done:
+            return result
         new = result.next_observation.to_ints()
         ends = [place for place, token in enumerate(new) if token == action[-1]]
         self.held = self.held + action + new[ends[-2] + 1 :]  # what follows the last answer
