@@ -6606,8 +6606,8 @@ def style_sheet() -> str:
 .seq-scroll:not(pre){background:
   linear-gradient(to right,var(--background) 50%,transparent) left/2.5rem 100% local,
   linear-gradient(to left,var(--background) 50%,transparent) right/2.5rem 100% local,
-  linear-gradient(to right,#7A828C88,transparent) left/.5rem 100%,
-  linear-gradient(to left,#7A828C88,transparent) right/.5rem 100%;
+  linear-gradient(to right,color-mix(in srgb,var(--seq-axis) 50%,transparent),transparent) left/.5rem 100%,
+  linear-gradient(to left,color-mix(in srgb,var(--seq-axis) 50%,transparent),transparent) right/.5rem 100%;
   background-repeat:no-repeat}
 #vg-tooltip-element.vg-tooltip{background:var(--background);color:var(--foreground);
   border-color:var(--seq-axis)}
