@@ -6603,11 +6603,11 @@ def style_sheet() -> str:
 .seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
   overscroll-behavior-x:contain}
 .seq-scroll>div{position:relative}
-.seq-scroll:not(pre){background:
+.seq-scroll:not(pre){--shade:color-mix(in srgb,var(--seq-axis) 50%,transparent);background:
   linear-gradient(to right,var(--background) 50%,transparent) left/2.5rem 100% local,
   linear-gradient(to left,var(--background) 50%,transparent) right/2.5rem 100% local,
-  linear-gradient(to right,color-mix(in srgb,var(--seq-axis) 50%,transparent),transparent) left/.5rem 100%,
-  linear-gradient(to left,color-mix(in srgb,var(--seq-axis) 50%,transparent),transparent) right/.5rem 100%;
+  linear-gradient(to right,var(--shade),transparent) left/.5rem 100%,
+  linear-gradient(to left,var(--shade),transparent) right/.5rem 100%;
   background-repeat:no-repeat}
 #vg-tooltip-element.vg-tooltip{background:var(--background);color:var(--foreground);
   border-color:var(--seq-axis)}
