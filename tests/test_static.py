@@ -3,7 +3,9 @@
 import html
 import json
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -129,7 +131,8 @@ def test_page_without_code_does_not_grow_back(story_html: Export) -> None:
 
 
 @pytest.mark.xfail(
-    reason="620 KB. 150 KB are marimo's own: its page, and 274 bytes for each of 440 cells.",
+    reason="630 KB. 150 KB are marimo's own: its page, and 274 bytes for each of 440 cells. "
+    "The published page, without the silent cells, stays below: test_published_page.",
     strict=True,
 )
 def test_page_without_code_stays_small(story_html: Export) -> None:
@@ -233,7 +236,7 @@ def test_file_alone_in_an_empty_folder(story_html: Export) -> None:
 
 
 def test_molabs_session_is_of_this_notebook(story_html: Export) -> None:
-    """If this fails, `uv run python tests/publish.py` makes session and picture anew."""
+    """If this fails, `uv run python tests/make_assets.py` makes session and picture anew."""
     committed = json.loads(SESSION.read_text(encoding="utf-8"))
     assert [(cell["id"], cell["code_hash"]) for cell in committed["cells"]] == [
         (cell["id"], cell["code_hash"]) for cell in story_html.session["cells"]
@@ -247,14 +250,58 @@ def test_picture_of_link_previews_has_their_size() -> None:
     assert [int.from_bytes(head[at : at + 4]) for at in (16, 20)] == [1200, 630]
 
 
-def test_link_preview_is_put_into_a_page(
-    browser: Browser, story_html: Export, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def published(story_html: Export, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The README's command, on the exported page."""
-    (tmp_path / "assets").symlink_to(ROOT / "assets")
-    (tmp_path / "page.html").symlink_to(story_html.path)
-    subprocess.run(readme_command("sed "), shell=True, cwd=tmp_path, check=True)
-    with seat(browser, answers={STATIC_URL: tmp_path / "published.html"}) as reader:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "assets").symlink_to(ROOT / "assets")
+    (folder / "page.html").symlink_to(story_html.path)
+    command = shlex.split(readme_command("uv run python assets/publish.py"))
+    subprocess.run([sys.executable, *command[3:]], cwd=folder, check=True)
+    return folder / command[-1]
+
+
+def test_published_page_is_the_same_but_small(
+    browser: Browser, story_html: Export, published: Path
+) -> None:
+    assert len(published.read_bytes()) <= 500_000
+    told = []
+    for page in (story_html.path, published):
+        with seat(browser, answers={STATIC_URL: page}) as reader:
+            reader.page.goto(STATIC_URL)
+            reader.settle()
+            words = reader.page.locator("#App").inner_text().split()
+            told.append((words, reader.figures().count(), reader.faults))
+    assert told[0] == told[1]
+    assert len(told[1][0]) > 3_000
+    assert cells_of(published) < cells_of(story_html.path) / 5
+
+
+def cells_of(page: Path) -> int:
+    return page.read_text("utf-8").count('"code_hash"') // 2
+
+
+def test_publish_refuses_what_it_cannot_treat(exported_html: Export, tmp_path: Path) -> None:
+    strange = tmp_path / "strange.html"
+    strange.write_text("<html><head></head></html>")
+    script = ROOT / "assets" / "publish.py"
+    for page, words in (
+        (exported_html.path, "export it with --no-include-code"),
+        (strange, "no cells of a session in it"),
+        (tmp_path / "missing.html", "No such file"),
+    ):
+        target = tmp_path / "out.html"
+        done = subprocess.run(
+            [sys.executable, script, page, target], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not target.exists()
+
+
+def test_link_preview_is_put_into_a_page(browser: Browser, published: Path) -> None:
+    with seat(browser, answers={STATIC_URL: published}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         said = reader.page.evaluate(

@@ -1,6 +1,6 @@
 """What is committed for publishing, made anew: molab's session, the pictures.
 
-    uv run python tests/publish.py
+    uv run python tests/make_assets.py
 
 Run by hand after a change of the notebook; `test_static.py` says when it is due.
 """
