@@ -1093,7 +1093,7 @@ def _(group_result):
 
 @app.cell(hide_code=True)
 def _(group_members):
-    _constant = preset_group(group_members, "All the same: no gradient")
+    _constant = preset_group(group_members, "All the same: no policy gradient")
     _ones = nonzero_targets(_constant.data, "mask")
     _given = nonzero_targets(_constant.data, "advantages")
     _advantages = f"`advantages` differs from 0 on {_given} of them"
@@ -1382,7 +1382,10 @@ def _(matrix_cells):
     )
     mo.vstack(
         [
-            mo.md("### One cell of the matrix"),
+            mo.md(
+                "### One cell of the matrix\n\nChoose it with the menus. "
+                '<span class="static-only">Choosing needs the live page.</span>'
+            ),
             lean(mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True)),
         ]
     )
@@ -1726,16 +1729,17 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
         ).text
         for number, question in enumerate(quiz_list, start=1)
     )
+    _score = mo.hstack(
+        [mo.md(quiz_score(quiz_list, quiz_first)), quiz_again],
+        justify="start",
+        align="center",
+        gap=1,
+        wrap=True,
+    )
     mo.vstack(
         [
             lean(mo.Html(f'<div class="quiz-grid">{_cards}</div>')),
-            mo.hstack(
-                [mo.md(quiz_score(quiz_list, quiz_first)), quiz_again],
-                justify="start",
-                align="center",
-                gap=1,
-                wrap=True,
-            ),
+            mo.Html(f'<div class="seq-live-only">{_score}</div>'),
         ],
         gap=1.5,
     )
@@ -3000,7 +3004,7 @@ def group_presets() -> dict[str, dict[str, str]]:
             "G": "0",
             "H": "0",
         },
-        "All the same: no gradient": {
+        "All the same: no policy gradient": {
             "A": "0 0 1",
             "B": "0.5 0.5",
             "C": "0 1",
@@ -4383,12 +4387,24 @@ def logprob_remarks(trajectory: Trajectory) -> list[Remark]:
 
 
 @app.function(hide_code=True)
+def image_label(element: Any) -> str:
+    """An image in words: its size, and its name where its bytes or its place are a short text."""
+    name: Any = getattr(element, "location", None) or getattr(element, "data", b"")
+    try:
+        text = name if isinstance(name, str) else bytes(name).decode()
+    except UnicodeDecodeError:
+        text = ""
+    told = f", {json.dumps(text, ensure_ascii=False)}" if text and text.isprintable() else ""
+    return f"an image of {element_length(element)} tokens{told if len(told) < 44 else ''}"
+
+
+@app.function(hide_code=True)
 def token_label(element: Any, vocab: Mapping[int, str] | None = None) -> str:
     """An element in words: id, and text in quotes where known; an image by its size."""
     if element is None:
         return "nothing"
     if not isinstance(element, int):
-        return f"an image of {element_length(element)} tokens"
+        return image_label(element)
     text = (vocab or {}).get(element)
     return f"{element}" if text is None else f"{element} {json.dumps(text, ensure_ascii=False)}"
 
@@ -4718,8 +4734,8 @@ def cause_sentence(found: Break) -> str:
     sentences = {
         "shortened": f"The observation ends {missing} before the sequence held does: it was "
         "rolled back, tried again, or left empty.",
-        "image_changed": "An image stands here on one side, and the other side has something "
-        "else: to the prefix check the same picture encoded anew is another image.",
+        "image_changed": "An image stands here, and the other side has another image or "
+        "something else: to the prefix check the same picture encoded anew is another image.",
         "end_token": f"Only the last token held, the end of turn {turn}'s {part}, is written "
         "differently.",
         "retokenised": "The text reads the same, but it is cut into other tokens.",
@@ -4932,7 +4948,7 @@ def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
             f"{added}; {count_of(span.action, 'action token')} "
             f"{'follows' if span.action == 1 else 'follow'}."
             if span.held
-            else f"Nothing was held before; {count_of(span.observation, 'observation token')} and "
+            else f"Nothing was held before; {count_of(span.tokens, 'observation token')} and "
             f"{count_of(span.action, 'action token')} {opens} datum {span.datum}."
         )
         headline = f"Turn {span.turn} {label}"
@@ -4960,9 +4976,9 @@ def lineage_sentence(diagnosis: Diagnosis) -> str | None:
     more = f"; and {len(resumed) - 6} more" if len(resumed) > 6 else ""
     datums = diagnosis.spans[-1].datum + 1
     return (
-        f"Some turns split only because one running sequence is kept: {named}{more}. If every "
-        f"lineage were tracked, {count_of(lineage_count(diagnosis), 'datum')} would do where "
-        f"there are {datums}."
+        f"Some turns split only because one running sequence is kept: {named}{more}. If the "
+        f"sequence of each agent were kept, {count_of(lineage_count(diagnosis), 'datum')} would do "
+        f"where there are {datums}."
     )
 
 
@@ -5267,7 +5283,7 @@ def price_table(diagnosis: Diagnosis) -> pd.DataFrame:
         return pd.DataFrame()
     rows = [("as it is: sum of model_input.length", diagnosis.tokens_processed)]
     rows += [
-        (f"of these read again because of turn {found.turn}'s break", found.again)
+        (f"of these read again at turn {found.turn}'s break", found.again)
         for found in diagnosis.breaks
     ]
     rows.append(("if no turn merged", diagnosis.tokens_unmerged or 0))
@@ -5422,8 +5438,8 @@ def price_sentence(diagnosis: Diagnosis) -> str:
     )
     if again:
         sentence += (
-            f" {again:,} of the {now:,} {'is' if again == 1 else 'are'} read again only because "
-            f"of the {'break' if len(diagnosis.breaks) == 1 else 'breaks'}."
+            f" {again:,} of the {now:,} {'is' if again == 1 else 'are'} read again: an earlier "
+            "datum had them as inputs already."
         )
     return sentence
 
@@ -5476,7 +5492,8 @@ def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True)
     mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        f"sizes, over and over: without a break, with a break in every turn{mine}. The label "
+        "sizes, turn 0 once and then the others over and over: without a break, with a break in "
+        f"every turn{mine}. The label "
         f"gives the factor by which the cost grows when {last // 2} turns become {last}: 2 for "
         f"linear growth, 4 for quadratic.{small}"
     )
@@ -6222,7 +6239,7 @@ def turn_html(
         chips: Of this turn; empty when it, or a turn before it, could not be read.
         history: The history mode as it stands.
     """
-    hint = '<p class="edit-hint">Positions: the small numbers of the turn before.</p>'
+    hint = '<p class="edit-hint">Positions: the small numbers at the turn before.</p>'
     cells: list[str] = []
     for name, widget in widgets.items():
         hidden = (name == "history" and turn == 0) or (
@@ -6603,7 +6620,8 @@ def style_sheet() -> str:
 .seq-scroll{overflow-x:auto;max-width:100%;min-width:0;flex:1 1 auto;
   overscroll-behavior-x:contain}
 .seq-scroll>div{position:relative}
-.seq-scroll:not(pre){--shade:color-mix(in srgb,var(--seq-axis) 50%,transparent);background:
+.seq-scroll:not(pre),.vega-embed:not(.has-actions){
+  --shade:color-mix(in srgb,var(--seq-axis) 50%,transparent);background:
   linear-gradient(to right,var(--background) 50%,transparent) left/2.5rem 100% local,
   linear-gradient(to left,var(--background) 50%,transparent) right/2.5rem 100% local,
   linear-gradient(to right,var(--shade),transparent) left/.5rem 100%,
@@ -8005,7 +8023,7 @@ def group_finding(table: pd.DataFrame) -> str:
     advantages = table.drop_duplicates("letter")["member_advantage"]
     above, below = int((advantages > 5e-7).sum()), int((advantages < -5e-7).sum())
     if not above and not below:
-        return "Every reward equals the group mean: every advantage is 0, no gradient"
+        return "Every reward equals the group mean: every advantage is 0, no policy gradient"
     return (
         f"{above} above the group mean, {below} below: the distance stands on every trained token"
     )
@@ -11567,7 +11585,7 @@ def group_text(result: GroupResult) -> str:
         sentences.append(
             "**All rewards are equal, so there is no policy gradient.** "
             "`remove_constant_reward_groups`, off by default, drops such groups from a batch; "
-            "of a batch without any other group it keeps one."
+            "if every group is constant, one is kept."
         )
     return " ".join(sentences)
 
@@ -11970,7 +11988,7 @@ def misconceptions() -> list[Misconception]:
     )
 
     members = group_rollouts()
-    equal = preset_group(members, "All the same: no gradient")
+    equal = preset_group(members, "All the same: no policy gradient")
     ones = nonzero_targets(equal.data, "mask")
     gradient = nonzero_targets(equal.data, "advantages")
     sent = sent_to_loss(equal.data)
@@ -12365,7 +12383,7 @@ def token_words(element: Any, vocab: Mapping[int, str]) -> str:
     if element is None:
         return "the end of the observation"
     if not isinstance(element, int):
-        return f"an image of {element_length(element)} tokens"
+        return image_label(element)
     text = vocab.get(element)
     return f"{element}" if text is None else f"{element} “{visible_text(text)}”"
 
@@ -12845,9 +12863,10 @@ def write_report(
             out.write("\n".join(lines) + "\n\n")
     out.write("]}\n" if as_json else "\n".join(summary_lines(totals)) + "\n")
     if not as_json and issues:
-        out.write("".join(f"  not read: {issue.message}\n" for issue in issues))
+        out.write("\n" + "".join(f"not read: {issue.message}\n" for issue in issues))
     if not as_json and max_datums is not None:
-        out.write(f"  more than {count_of(max_datums, 'datum')}: {totals.over:,} of these\n")
+        over = count_of(totals.over, "rollout")
+        out.write(f"\nmore than {count_of(max_datums, 'datum')}: {over} of {totals.rollouts:,}\n")
     return totals, issues
 
 

@@ -152,7 +152,7 @@ def test_summary_counts(nb: ModuleType, members: Any) -> None:
 
 
 def test_equal_rewards_carry_no_gradient(nb: ModuleType, members: Any) -> None:
-    equal = preset(nb, members, "All the same: no gradient")
+    equal = preset(nb, members, "All the same: no policy gradient")
     assert len(equal.letters) >= 2
     assert set(equal.rewards) == {1.0}
     assert not equal.kept
@@ -169,7 +169,7 @@ def test_float_noise_of_equal_rewards_is_shown_as_such(nb: ModuleType, members: 
     assert 0 < abs(result.advantages[0]) < 1e-6
     assert not result.kept
     assert nb.signed(result.advantages[0]) == "≈0"
-    assert "no gradient" in nb.group_finding(nb.group_table(result))
+    assert "no policy gradient" in nb.group_finding(nb.group_table(result))
 
 
 def test_a_single_member_is_its_own_mean(nb: ModuleType, members: Any) -> None:
@@ -203,7 +203,7 @@ def test_train_step_takes_mask_out_and_nothing_else(nb: ModuleType, members: Any
 
 
 def test_kl_penalty_reads_mask(nb: ModuleType, members: Any) -> None:
-    data = preset(nb, members, "All the same: no gradient").data
+    data = preset(nb, members, "All the same: no policy gradient").data
     touched = nb.kl_penalised(data)
     for before, after in zip(data, touched, strict=True):
         mask = before.loss_fn_inputs["mask"].data
@@ -217,7 +217,7 @@ def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(
     nb: ModuleType, members: Any
 ) -> None:
     """The discount runs from the end of a datum and after the mask: up to its last action."""
-    data = preset(nb, members, "All the same: no gradient").data
+    data = preset(nb, members, "All the same: no policy gradient").data
     touched = nb.kl_penalised(data, 0.5)
     leaked = 0
     for before, after in zip(data, touched, strict=True):
@@ -237,7 +237,7 @@ def test_training_defaults_that_the_text_names(nb: ModuleType, members: Any) -> 
     assert defaults["remove_constant_reward_groups"] is False
     assert defaults["num_substeps"] == 1
     assert defaults["loss_fn"] == "importance_sampling"
-    equal = preset(nb, members, "All the same: no gradient").group
+    equal = preset(nb, members, "All the same: no policy gradient").group
     assert remove_constant_reward_groups([equal, equal]) == [equal]
 
 
@@ -332,7 +332,7 @@ def test_signed_is_short(nb: ModuleType, value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Six rollouts, mixed rewards", "All eight, one success", "All the same: no gradient"],
+    ["Six rollouts, mixed rewards", "All eight, one success", "All the same: no policy gradient"],
 )
 def test_chart_describes_itself(nb: ModuleType, members: Any, name: str) -> None:
     result = preset(nb, members, name)

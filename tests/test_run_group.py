@@ -33,7 +33,7 @@ def test_rewards_are_edited(run_page: Reader) -> None:
     run_page.type(b, "0 0")
     assert f"mean reward of {4.5 / 6:.3g}" in text_of(run_page, 6)
 
-    run_page.choose("Rewards", "All the same: no gradient")
+    run_page.choose("Rewards", "All the same: no policy gradient")
     assert "All rewards are equal, so there is no policy gradient" in text_of(run_page, 6)
     run_page.type(a, "0 0 9")
     assert "All rewards are equal" not in text_of(run_page, 6)

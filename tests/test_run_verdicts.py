@@ -71,7 +71,7 @@ def test_price_follows_the_editor(run_page: Reader) -> None:
     run_page.load("Clock in the system prompt")
     said = section(run_page, 5)
     assert "3 turns in 3 datums" in said
-    assert "of these read again because of turn 2's break" in said
+    assert "of these read again at turn 2's break" in said
     run_page.load("Three turns that extend")
     said = section(run_page, 5)
     assert "3 turns in 1 datum:" in said

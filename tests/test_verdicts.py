@@ -770,8 +770,10 @@ def test_price_of_a_break_is_what_is_read_again(nb: ModuleType) -> None:
     # all but 70, and but 5: that was sampled, never an input
     assert [found.again for found in diagnosis.breaks] == [4]
     prices = dict(nb.price_table(diagnosis).to_numpy().tolist())
-    assert prices["of these read again because of turn 1's break"] == 4
-    assert "4 of the 12 are read again only because of the break." in nb.price_sentence(diagnosis)
+    assert prices["of these read again at turn 1's break"] == 4
+    assert "4 of the 12 are read again: an earlier datum had them as inputs" in nb.price_sentence(
+        diagnosis
+    )
 
 
 @given(data=st.data())
@@ -1061,3 +1063,14 @@ def test_mutant_rules_in_another_order(nb: ModuleType, monkeypatch: pytest.Monke
     failed = mutated(nb, monkeypatch, "name_cause", swapped)
     assert "return_token_becomes_end_token" in failed
     assert "default_system_prompt_appears_on_turn_1" not in failed
+
+
+def test_images_are_called_by_their_names(nb: ModuleType) -> None:
+    """Two images of one size differ in nothing else that a reader could see."""
+    diagnosis = nb.diagnose(nb.scenario_rollout(nb.scenarios()["image_changed"]))
+    said = " ".join(nb.verdicts(diagnosis)[1].sentences)
+    assert 'expected an image of 4 tokens, "frameA"' in said
+    assert 'got an image of 4 tokens, "frameA-again"' in said
+    for unnamed in (b"\x89PNG\r\n", b"x" * 60, b"two\nlines", b""):
+        chunk = nb.tinker.types.ImageChunk(data=unnamed, format="png", expected_tokens=4)
+        assert nb.image_label(chunk) == "an image of 4 tokens"
