@@ -899,7 +899,8 @@ def _(diagnosis):
         f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
     ).text
     break_shown = _shown if diagnosis else None
-    mo.Html(("" if _splits else _told) + break_drawings(_shown, most=8).text) if diagnosis else None
+    _drawn = break_drawings(_shown, most=8 if _splits else None).text
+    mo.Html(("" if _splits else _told) + _drawn) if diagnosis else None
     return (break_shown,)
 
 
