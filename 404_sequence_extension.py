@@ -11283,7 +11283,7 @@ def break_drawings(diagnosis: Diagnosis, most: int | None = None) -> mo.Html:
     ]
     left = len(diagnosis.breaks) - len(drawn)
     alike = "" if most else " of the same " + ("cause" if len(drawn) == 1 else "causes")
-    told = f"{count_of(left, 'more break')}{alike} not drawn; the list above names all."
+    told = f"{count_of(left, 'more break')}{alike} not drawn."
     rest = note(told).text if left > 0 else ""
     return mo.Html("".join([*drawn[:1], *folded, rest]))
 
