@@ -1800,7 +1800,7 @@ def _():
 
     ## Room: rollouts <span class="seq-room"></span>
 
-    Text, JSON and widgets to `Trajectory`, and back: reading, validation, dump, scenarios.
+    Scenarios, and what is typed in the editor, to `Trajectory` and back.
     """)
     return
 
@@ -5193,8 +5193,11 @@ def break_table(
                 break
         return rows
 
-    shown = (lay_out(longest) for longest in (8, 6, 4))
-    return pd.DataFrame(next((rows for rows in shown if len(rows) <= fits), lay_out(4)))
+    for longest in (8, 6, 4):
+        rows = lay_out(longest)
+        if len(rows) <= fits:
+            break
+    return pd.DataFrame(rows)
 
 
 @app.function(hide_code=True)
@@ -5505,7 +5508,8 @@ def _():
     room(r"""
     ## Room: figures <span class="seq-room"></span>
 
-    Tables to Altair. No figure function sees a `Trajectory`.
+    Tables to Altair. No figure function sees a `Trajectory`. What the first figure needs comes
+    first: marimo runs cells in this order, so the page shows it sooner.
     """)
     return
 
@@ -6676,6 +6680,13 @@ h3.seq-title{font-size:1.15em;margin:1.5em 0 .5em}
   color:var(--seq-break-ink)}
 .seq-verdict-look{border-left-color:var(--seq-look)}
 .seq-verdict-look .seq-verdict-sign{background:var(--seq-look);color:var(--seq-look-ink)}
+.seq-transcript{list-style:none;margin:0;padding:0;max-width:46rem}
+.seq-transcript>li{--hue:var(--seq-observation);margin:.4rem 12% .4rem 0;padding:.4rem .7rem;
+  border-left:4px solid var(--hue);border-radius:4px;overflow-wrap:anywhere;
+  background:color-mix(in srgb,var(--hue) 14%,transparent)}
+.seq-transcript>.seq-pupil{--hue:var(--seq-action);margin:.4rem 0 .4rem 12%}
+.seq-transcript small{font-size:.8rem}
+.seq-transcript p{margin:0}
 .vega-embed:not(.has-actions){overflow-x:auto;overscroll-behavior-x:contain}
 .vega-embed:has(>.vega-bindings){display:flex;flex-direction:column;align-items:flex-start}
 .vega-embed>canvas{flex:none}
@@ -10937,20 +10948,11 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
             mark = "✕ " if spans[line.turn].splits else ""
             head += f" · {mark}{span_words(spans[line.turn])}"
         opened.add(line.turn)
-        hue = PALETTE["action" if pupil else "observation"]
         items.append(
-            f'<li style="margin:0.4rem 0;margin-{"left" if pupil else "right"}:12%;'
-            f"padding:0.4rem 0.7rem;border-left:4px solid {hue['fill']};border-radius:4px;"
-            f'background:color-mix(in srgb,{hue["fill"]} 14%,transparent)">'
-            f'<div style="font-size:0.8rem">{html.escape(head)}</div>'
-            f'<div style="overflow-wrap:anywhere">{html.escape(told)}</div>'
-            "</li>"
+            f"<li{' class=seq-pupil' * pupil}><small>{html.escape(head)}</small>"
+            f"<p>{html.escape(told)}</p>"
         )
-    return mo.Html(
-        '<ol aria-label="Transcript" style="list-style:none;padding:0;margin:0;max-width:46rem">'
-        + "".join(items)
-        + "</ol>"
-    )
+    return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')
 
 
 @app.function(hide_code=True)
