@@ -1,6 +1,6 @@
 """Fixtures: the notebook as a module, as an app, in the editor and as a static page."""
 
-import importlib.util
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 from browser import (
-    NOTEBOOK,
     PATIENCE_S,
     ROOT,
     STATIC_URL,
@@ -44,15 +43,8 @@ SERVED = ("test_edit.py", "test_edit_matrix.py", "test_run", "test_served")
 
 
 def load_notebook() -> ModuleType:
-    """The notebook file as a module; its name starts with a digit, so `import` cannot."""
-    if "notebook" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("notebook", NOTEBOOK)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["notebook"] = module
-        spec.loader.exec_module(module)
-    return sys.modules["notebook"]
+    """The functions behind the notebook."""
+    return importlib.import_module("sequence_extension.workshop")
 
 
 @pytest.fixture(scope="session")

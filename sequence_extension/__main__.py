@@ -1,0 +1,7 @@
+"""`python -m sequence_extension`: the command."""
+
+import sys
+
+from sequence_extension.workshop import main
+
+sys.exit(main(sys.argv[1:]))
