@@ -23,146 +23,8 @@ with app.setup(hide_code=True):
     import pandas as pd
     from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 
-    from sequence_extension.workshop import (
-        APPENDING_ENV,
-        MAX_DRAFT_TURNS,
-        MAX_FILE_BYTES,
-        MAX_PASTE_CHARS,
-        MAX_TOKEN_ID,
-        STAND_IN,
-        STRIP_DATUMS,
-        STRIP_LIMIT,
-        STRIP_WINDOW,
-        EpisodeSpec,
-        FileIssue,
-        Reading,
-        SecretField,
-        TurnDraft,
-        address_of,
-        alignment_table,
-        assemble_group,
-        break_drawings,
-        break_marks,
-        breaks_view,
-        build_renderer,
-        code_spans,
-        code_view,
-        conservation,
-        control_panel,
-        conversation_everywhere,
-        conversation_example,
-        conversation_rollout,
-        conversation_view,
-        cost_chart,
-        cost_facts,
-        count_of,
-        counts_shown,
-        datum_counts,
-        datum_rows,
-        details_table,
-        diagnose,
-        diagnose_before,
-        diagnosis_views,
-        draft_widgets,
-        drafts_to_rollout,
-        dump_code,
-        editor_css,
-        endings_table,
-        episode_headline,
-        episode_presets,
-        episode_view,
-        example_rollouts,
-        explain_ending,
-        field_grid,
-        figure_box,
-        format_help,
-        group_presets,
-        group_rollouts,
-        group_summary,
-        group_table,
-        group_text,
-        group_view,
-        growth_finding,
-        growth_law,
-        growth_note,
-        growth_table,
-        is_live_editor,
-        kl_penalised,
-        lanes_html,
-        lean,
-        lineage_sentence,
-        load_vocabulary,
-        loss_fields,
-        mask_lines,
-        matrix_prose,
-        matrix_table,
-        matrix_view,
-        misconception_table,
-        misconceptions,
-        next_draft,
-        nonzero_targets,
-        note,
-        offline_tokenizer,
-        outcome_html,
-        overview,
-        parse_conversation,
-        parse_rewards,
-        policy_names,
-        policy_table,
-        preset_group,
-        price_sentence,
-        price_table,
-        printed,
-        quiz_card,
-        quiz_questions,
-        quiz_score,
-        read_address,
-        read_file,
-        read_rollouts,
-        reading_view,
-        record_to_json,
-        renderer_names,
-        renderers_alike,
-        report_view,
-        rollout_figures,
-        rollout_to_code,
-        rollout_to_native,
-        run_episodes,
-        runs_chart,
-        runs_finding,
-        sample_pupil,
-        scenario_rollout,
-        scenarios,
-        scroll_table,
-        sent_to_loss,
-        shared_matrix,
-        span_words,
-        spec_of,
-        staircase_chart,
-        staircase_facts,
-        staircase_tables,
-        stretch_facts,
-        strip_facts,
-        strip_figure,
-        style_sheet,
-        summary_text,
-        table_box,
-        table_html,
-        token_chip,
-        transcript,
-        turn_chips,
-        turn_facts,
-        turn_html,
-        tutor_code,
-        unbuilt_view,
-        verdict_list,
-        verdicts,
-        widget_sheet,
-        window,
-        window_places,
-        window_views,
-        with_code,
-    )
+    import sequence_extension as seq
+    from sequence_extension import editor, env, figures, formats, page
 
     if "marimo_inline_csv" in alt.data_transformers.names():
         alt.data_transformers.enable("marimo_inline_csv")
@@ -172,8 +34,10 @@ with app.setup(hide_code=True):
 def _():
     # `marimo export html ... -- --trajectory FILE`: the report in front of the tutorial.
     _file = mo.cli_args().get("trajectory")
-    _reading = read_file(str(_file)) if _file else None
-    report_view(_reading, overview(_reading.rollouts), Path(str(_file)).name) if _reading else None
+    _reading = formats.stream.read_file(str(_file)) if _file else None
+    page.files.report_view(
+        _reading, seq.overview.overview(_reading.rollouts), Path(str(_file)).name
+    ) if _reading else None
     return
 
 
@@ -230,8 +94,12 @@ def _():
 @app.cell(hide_code=True)
 def _():
     idea_stories = [
-        (_scenario.title, _scenario.lesson, diagnose(scenario_rollout(_scenario)))
-        for _scenario in scenarios().values()
+        (
+            _scenario.title,
+            _scenario.lesson,
+            seq.diagnosis.diagnose(editor.scenarios.scenario_rollout(_scenario)),
+        )
+        for _scenario in editor.scenarios.scenarios().values()
     ]
     return (idea_stories,)
 
@@ -239,13 +107,13 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.Html(
-        widget_sheet()
+        page.style.widget_sheet()
         + '<p class="seq-chips">'
-        + token_chip("history, repeated", "0", letter="=")
-        + token_chip("new observation", "O")
-        + token_chip("action", "A")
-        + token_chip("action of a masked turn", "M")
-        + token_chip("does not continue what is held", "X")
+        + page.html.token_chip("history, repeated", "0", letter="=")
+        + page.html.token_chip("new observation", "O")
+        + page.html.token_chip("action", "A")
+        + page.html.token_chip("action of a masked turn", "M")
+        + page.html.token_chip("does not continue what is held", "X")
         + "</p>"
     )
     return
@@ -254,13 +122,13 @@ def _():
 @app.cell(hide_code=True)
 def _(idea_stories):
     # alone in its cell: here the page's style sheet reaches the menu inside the figure
-    staircase_chart(staircase_tables(idea_stories))
+    figures.staircase.staircase_chart(seq.staircase.staircase_tables(idea_stories))
     return
 
 
 @app.cell(hide_code=True)
 def _(idea_stories):
-    details_table(staircase_facts(idea_stories), "All scenarios as a table")
+    page.html.details_table(seq.staircase.staircase_facts(idea_stories), "All scenarios as a table")
     return
 
 
@@ -315,7 +183,7 @@ def _():
         return trajectory_to_data(trajectory, traj_advantage=1.0)
 
     build_example = build_three_turns()
-    with_code(lanes_html(build_example))
+    page.html.with_code(page.editing.lanes_html(build_example))
     return
 
 
@@ -335,7 +203,7 @@ def _():
 
     /// details | What can be typed
 
-    - **Tokens**: ids from 0 to {MAX_TOKEN_ID}, with spaces or commas between them;
+    - **Tokens**: ids from 0 to {seq.rollout.MAX_TOKEN_ID}, with spaces or commas between them;
       `image(name, 4)` is an image of 4 tokens.
     - **Changes to the history**, by the positions under the turn before: `7: 13` replaces a
       token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
@@ -350,9 +218,9 @@ def _():
 @app.cell(hide_code=True)
 def _():
     # The address is read once. Later changes of it come from the editor itself.
-    build_scenarios = scenarios()
+    build_scenarios = editor.scenarios.scenarios()
     _parameters = mo.query_params()
-    build_start, _drafts, build_start_note = read_address(
+    build_start, _drafts, build_start_note = editor.address.read_address(
         {_key: _parameters.get(_key) for _key in ("scenario", "turns") if _key in _parameters},
         build_scenarios,
     )
@@ -382,8 +250,8 @@ def _(build_scenarios, build_set_structure, build_start, build_typed):
 
     def _add(_):
         drafts = build_typed["drafts"]
-        if len(drafts) < MAX_DRAFT_TURNS:
-            build_set_structure((build_typed["key"], (*drafts, next_draft(drafts))))
+        if len(drafts) < editor.drafts.MAX_DRAFT_TURNS:
+            build_set_structure((build_typed["key"], (*drafts, editor.drafts.next_draft(drafts))))
 
     build_menu = mo.ui.dropdown(
         {_item.title: _item.key for _item in build_scenarios.values()},
@@ -406,7 +274,7 @@ def _(build_set_structure, build_structure, build_typed):
         build_set_structure((build_typed["key"], (*drafts[:turn], *drafts[turn + 1 :])))
 
     build_loaded, _drafts = build_structure()
-    build_rows = mo.ui.array([draft_widgets(_draft) for _draft in _drafts])
+    build_rows = mo.ui.array([page.editing.draft_widgets(_draft) for _draft in _drafts])
     build_removers = mo.ui.array(
         [
             mo.ui.button(
@@ -423,14 +291,14 @@ def _(build_set_structure, build_structure, build_typed):
 @app.cell(hide_code=True)
 def _(build_loaded, build_rows, build_scenarios, build_typed):
     build_scenario = build_scenarios[build_loaded]
-    build_drafts = tuple(TurnDraft(**_values) for _values in build_rows.value)
+    build_drafts = tuple(editor.drafts.TurnDraft(**_values) for _values in build_rows.value)
     build_typed.update(key=build_loaded, drafts=build_drafts)
-    rollout, build_issues = drafts_to_rollout(
+    rollout, build_issues = editor.drafts.drafts_to_rollout(
         build_drafts,
         build_scenario.vocab,
         build_scenario.title + ("" if build_drafts == build_scenario.drafts else ", edited"),
     )
-    diagnosis = diagnose(rollout) if rollout else None
+    diagnosis = seq.diagnosis.diagnose(rollout) if rollout else None
     return build_drafts, build_issues, build_scenario, diagnosis, rollout
 
 
@@ -448,10 +316,16 @@ def _(
     build_start_note,
     diagnosis,
 ):
-    _read = diagnosis or diagnose_before(build_drafts, build_issues, build_scenario.vocab)
-    _chips = turn_chips(_read.rollout.trajectory, _read.spans, _read.rollout.vocab) if _read else []
+    _read = diagnosis or page.editing.diagnose_before(
+        build_drafts, build_issues, build_scenario.vocab
+    )
+    _chips = (
+        page.editing.turn_chips(_read.rollout.trajectory, _read.spans, _read.rollout.vocab)
+        if _read
+        else []
+    )
     _verdicts = (
-        [span_words(_span, _read.built.error_code is not None) for _span in _read.spans]
+        [seq.wording.span_words(_span, _read.built.error_code is not None) for _span in _read.spans]
         if _read
         else []
     )
@@ -459,7 +333,7 @@ def _(
     _chips += [[] for _ in range(_unread)]
     _verdicts += [""] * _unread
     _turns = [
-        turn_html(
+        page.editing.turn_html(
             _turn,
             _verdicts[_turn],
             {_name: build_rows[_turn][_name] for _name in build_rows[_turn].elements},
@@ -476,7 +350,7 @@ def _(
         else f"“{build_scenario.title}”, edited."
     )
     _start = (
-        f'<p class="edit-issue edit-start"><b>!</b> {code_spans(build_start_note)}</p>'
+        f'<p class="edit-issue edit-start"><b>!</b> {page.html.code_spans(build_start_note)}</p>'
         if build_start_note
         else ""
     )
@@ -485,12 +359,12 @@ def _(
         if build_menu.value != build_scenario.key
         else ""
     )
-    lean(
+    page.html.lean(
         mo.Html(
             f'<div class="edit-bar">{build_menu}{build_load}{build_reset}{_waits}</div>{_start}'
             f'<p class="edit-lesson">{html.escape(_lesson)}</p>'
             f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
-            f"{outcome_html(build_drafts, build_issues, diagnosis)}"
+            f"{page.editing.outcome_html(build_drafts, build_issues, diagnosis)}"
         )
     )
     return
@@ -502,7 +376,9 @@ def _(build_drafts, build_scenario, build_scenarios):
     # Written through a local name: cells that refer to the parameters would run again.
     _note = ""
     if mo.app_meta().mode == "run":
-        _wanted, _note = address_of(build_scenario, build_drafts, next(iter(build_scenarios)))
+        _wanted, _note = editor.address.address_of(
+            build_scenario, build_drafts, next(iter(build_scenarios))
+        )
         _parameters = mo.query_params()
         for _key, _value in _wanted.items():
             if _value is None and _key in _parameters:
@@ -515,12 +391,14 @@ def _(build_drafts, build_scenario, build_scenarios):
 
 @app.cell(hide_code=True)
 def _(rollout):
-    lean(
+    page.html.lean(
         mo.accordion(
             {
-                "The same trajectory as Python": code_view(rollout_to_code(rollout), "python"),
-                "The same trajectory as JSON": code_view(
-                    record_to_json(rollout_to_native(rollout)), "json"
+                "The same trajectory as Python": page.html.code_view(
+                    editor.code.rollout_to_code(rollout), "python"
+                ),
+                "The same trajectory as JSON": page.html.code_view(
+                    formats.native.record_to_json(formats.native.rollout_to_native(rollout)), "json"
                 ),
             }
         )
@@ -552,7 +430,7 @@ def _():
 def _(diagnosis):
     # Long rollouts are drawn as runs, with a window of single tokens that can be moved; it
     # starts at the first break.
-    strip_marks = break_marks(diagnosis) if diagnosis else []
+    strip_marks = seq.break_table.break_marks(diagnosis) if diagnosis else []
     _data = diagnosis.built.data if diagnosis else ()
     _datum, _at = strip_marks[0][:2] if strip_marks else (0, 0)
     strip_place = (
@@ -569,8 +447,8 @@ def _(diagnosis):
                     ),
                 }
             )
-            if len(_data) > STRIP_DATUMS
-            or sum(_run.length for _run in diagnosis.runs) > STRIP_LIMIT
+            if len(_data) > figures.strip.STRIP_DATUMS
+            or sum(_run.length for _run in diagnosis.runs) > figures.strip.STRIP_LIMIT
             else None
         )
         if _data
@@ -584,17 +462,19 @@ def _(diagnosis, strip_place):
     if not (diagnosis and diagnosis.built.data):
         strip_table = None
     elif strip_place is None:
-        strip_table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+        strip_table = seq.alignment.alignment_table(
+            diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab
+        )
     else:
-        strip_table = window(
-            alignment_table(
+        strip_table = seq.alignment.window(
+            seq.alignment.alignment_table(
                 diagnosis.built,
                 diagnosis.runs,
                 diagnosis.rollout.vocab,
                 only=[int(strip_place.value["datum"])],
             ),
             strip_place.value["start"],
-            STRIP_WINDOW,
+            figures.strip.STRIP_WINDOW,
         )
     return (strip_table,)
 
@@ -603,21 +483,21 @@ def _(diagnosis, strip_place):
 def _(diagnosis, strip_marks, strip_place, strip_table):
     if strip_table is None:
         _shown = [
-            note(diagnosis.built.error_message or "No turn holds a token yet.", "error")
+            page.html.note(diagnosis.built.error_message or "No turn holds a token yet.", "error")
             if diagnosis
-            else note("The datums come back once every field of section 2 can be read.")
+            else page.html.note("The datums come back once every field of section 2 can be read.")
         ]
     else:
         _shown = [
-            strip_figure(_rows, strip_marks)
+            page.views.strip_figure(_rows, strip_marks)
             for _, _rows in strip_table.groupby("datum", sort=False)
         ]
     if strip_table is not None and strip_place is not None:
         _place = (*strip_table[["datum", "position"]].iloc[0], len(strip_table) - 1)
         _shown = [
-            figure_box(
-                runs_chart(diagnosis.runs, strip_marks, shown=_place),
-                runs_finding(diagnosis.runs),
+            page.html.figure_box(
+                figures.runs.runs_chart(diagnosis.runs, strip_marks, shown=_place),
+                figures.runs.runs_finding(diagnosis.runs),
             ),
             mo.hstack([strip_place["datum"], strip_place["start"]], justify="start", wrap=True),
             *_shown,
@@ -628,16 +508,18 @@ def _(diagnosis, strip_marks, strip_place, strip_table):
 
 @app.cell(hide_code=True)
 def _(diagnosis, strip_place, strip_table):
-    _counts = datum_counts(diagnosis.built, diagnosis.runs) if diagnosis else pd.DataFrame()
+    _counts = (
+        seq.alignment.datum_counts(diagnosis.built, diagnosis.runs) if diagnosis else pd.DataFrame()
+    )
     mo.vstack(
         [
             mo.Html(
                 f'<div class="seq-scroll" tabindex="0" role="group" '
-                f'aria-label="Counts of the datums">{table_html(counts_shown(_counts))}</div>'
+                f'aria-label="Counts of the datums">{page.html.table_html(seq.alignment.counts_shown(_counts))}</div>'
             ),
-            note("{}: it {}.".format(*conservation(_counts))),
-            details_table(
-                strip_facts(strip_table),
+            page.html.note("{}: it {}.".format(*seq.alignment.conservation(_counts))),
+            page.html.details_table(
+                seq.alignment.strip_facts(strip_table),
                 "The same facts as a table" if strip_place is None else "The window as a table",
             ),
         ]
@@ -674,32 +556,41 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    _lineage = lineage_sentence(diagnosis) if diagnosis else None
+    _lineage = seq.wording.lineage_sentence(diagnosis) if diagnosis else None
     mo.vstack(
-        [verdict_list(verdicts(diagnosis)), *([note(_lineage)] if _lineage else [])]
-    ) if diagnosis else note("The verdicts come back once every field of section 2 can be read.")
+        [
+            page.views.verdict_list(seq.verdicts.verdicts(diagnosis)),
+            *([page.html.note(_lineage)] if _lineage else []),
+        ]
+    ) if diagnosis else page.html.note(
+        "The verdicts come back once every field of section 2 can be read."
+    )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(diagnosis):
     # Where nothing splits, another scenario shows what a split looks like.
-    _scenario = scenarios()["removed"]
+    _scenario = editor.scenarios.scenarios()["removed"]
     _splits = diagnosis is not None and bool(diagnosis.breaks)
-    _shown = diagnosis if _splits else diagnose(scenario_rollout(_scenario))
-    _told = note(
+    _shown = (
+        diagnosis
+        if _splits
+        else seq.diagnosis.diagnose(editor.scenarios.scenario_rollout(_scenario))
+    )
+    _told = page.html.note(
         "No turn splits: every observation starts with all that was held. For a split to look "
         f"at, here is the scenario “{_scenario.title}” of section 2. {_scenario.lesson}"
     ).text
     break_shown = _shown if diagnosis else None
-    _drawn = break_drawings(_shown, most=8 if _splits else None).text
+    _drawn = page.views.break_drawings(_shown, most=8 if _splits else None).text
     mo.Html(("" if _splits else _told) + _drawn) if diagnosis else None
     return (break_shown,)
 
 
 @app.cell(hide_code=True)
 def _(break_shown):
-    _policies = policy_table(break_shown) if break_shown else pd.DataFrame()
+    _policies = seq.cost.treatment_table(break_shown) if break_shown else pd.DataFrame()
     mo.vstack(
         [
             mo.md(
@@ -712,7 +603,7 @@ def _(break_shown):
     action tokens that get no gradient. Rows 2 and 3 are computed from the same turns.
     """
             ),
-            table_box(_policies, f"“{break_shown.rollout.name}” under three treatments"),
+            page.html.table_box(_policies, f"“{break_shown.rollout.name}” under three treatments"),
         ]
     ) if len(_policies) else None
     return
@@ -740,13 +631,16 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    _prices = price_table(diagnosis) if diagnosis else pd.DataFrame()
+    _prices = seq.cost.cost_table(diagnosis) if diagnosis else pd.DataFrame()
     if diagnosis is None:
-        _shown = [note("The price comes back once every field of section 2 can be read.")]
+        _shown = [page.html.note("The price comes back once every field of section 2 can be read.")]
     elif _prices.empty:
-        _shown = [note(diagnosis.built.error_message or "No datum, no price.", "error")]
+        _shown = [page.html.note(diagnosis.built.error_message or "No datum, no price.", "error")]
     else:
-        _shown = [note(price_sentence(diagnosis)), table_box(_prices, "What this rollout costs")]
+        _shown = [
+            page.html.note(seq.cost.cost_sentence(diagnosis)),
+            page.html.table_box(_prices, "What this rollout costs"),
+        ]
     mo.vstack(_shown)
     return
 
@@ -754,16 +648,16 @@ def _(diagnosis):
 @app.cell(hide_code=True)
 def _(diagnosis):
     _own = all(_found.resumes_datum is None for _found in diagnosis.breaks) if diagnosis else True
-    _growth = growth_table(diagnosis.spans, own=_own) if diagnosis else pd.DataFrame()
-    _laws = growth_law(_growth) if len(_growth) else _growth
+    _growth = seq.cost.growth_table(diagnosis.spans, own=_own) if diagnosis else pd.DataFrame()
+    _laws = seq.cost.growth_law(_growth) if len(_growth) else _growth
     mo.vstack(
         [
-            figure_box(
-                cost_chart(_growth, _laws),
-                growth_finding(_laws, diagnosis.spans),
-                growth_note(diagnosis.spans, _laws, _own),
+            page.html.figure_box(
+                figures.cost.cost_chart(_growth, _laws),
+                seq.cost.growth_finding(_laws, diagnosis.spans),
+                seq.cost.growth_note(diagnosis.spans, _laws, _own),
             ),
-            details_table(cost_facts(_growth)),
+            page.html.details_table(seq.cost.growth_facts(_growth)),
         ]
     ) if len(_laws) else None
     return
@@ -787,15 +681,15 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    group_members = group_rollouts()
+    group_members = seq.group.group_rollouts()
     group_preset = mo.ui.dropdown(
-        options=list(group_presets()),
-        value=next(iter(group_presets())),
+        options=list(seq.group.group_presets()),
+        value=next(iter(seq.group.group_presets())),
         label="Rewards",
         allow_select_none=False,
     )
     group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
-    lean(mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True))
+    page.html.lean(mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True))
     return group_members, group_preset, group_reset
 
 
@@ -805,7 +699,7 @@ def _(group_members, group_preset, group_reset):
     group_fields = mo.ui.dictionary(
         {
             letter: mo.ui.text(
-                value=group_presets()[group_preset.value][letter],
+                value=seq.group.group_presets()[group_preset.value][letter],
                 label=f"{letter}: {rollout.name}",
                 debounce=False,
                 full_width=True,
@@ -821,7 +715,7 @@ def _(group_members, group_preset, group_reset):
 @app.cell(hide_code=True)
 def _(group_fields, group_good, group_members):
     _read = {
-        letter: parse_rewards(
+        letter: seq.group.parse_rewards(
             group_fields.value[letter], len(rollout.trajectory.transitions), letter
         )
         for letter, rollout in group_members.items()
@@ -833,7 +727,7 @@ def _(group_fields, group_good, group_members):
             "", "Give at least one rollout a reward: an empty group has no mean."
         )
     if not group_issues:
-        group_good["result"] = assemble_group(group_members, _rewards)
+        group_good["result"] = seq.group.assemble_group(group_members, _rewards)
     # An empty preset does not exist, so there always is a last good group.
     group_result = group_good["result"]
     return group_issues, group_result
@@ -847,13 +741,13 @@ def _(group_fields, group_issues):
                 "One reward per turn, with spaces between. An empty field leaves the rollout "
                 "out of the group."
             ),
-            field_grid(
+            page.editing.field_grid(
                 [
                     (group_fields.elements[letter], group_issues.get(letter))
                     for letter in group_fields.elements
                 ]
             ),
-            note(group_issues[""], "error") if "" in group_issues else mo.Html(""),
+            page.html.note(group_issues[""], "error") if "" in group_issues else mo.Html(""),
         ]
     )
     return
@@ -864,8 +758,10 @@ def _(group_issues, group_result):
     mo.vstack(
         [
             mo.md("The last group that could be read:" if group_issues else ""),
-            group_view(group_table(group_result), group_summary(group_result)),
-            mo.md(group_text(group_result)),
+            page.views.group_view(
+                seq.group.group_table(group_result), seq.group.group_summary(group_result)
+            ),
+            mo.md(seq.group.group_text(group_result)),
         ]
     )
     return
@@ -880,25 +776,25 @@ def _(group_result):
     )
 
     group_owners = [group_result.letters[owner["traj_idx"]] for owner in group_metadata_D]
-    group_counted = f"{count_of(len(group_data_D), 'datum')}: {' '.join(group_owners)}"
-    with_code(printed(f"{group_advantages_P[0]}\n{group_counted}"))
+    group_counted = f"{seq.text.count_of(len(group_data_D), 'datum')}: {' '.join(group_owners)}"
+    page.html.with_code(page.html.printed(f"{group_advantages_P[0]}\n{group_counted}"))
     return
 
 
 @app.cell(hide_code=True)
 def _(group_members):
-    _constant = preset_group(group_members, "All the same: no policy gradient")
-    _ones = nonzero_targets(_constant.data, "mask")
-    _given = nonzero_targets(_constant.data, "advantages")
+    _constant = seq.group.preset_group(group_members, "All the same: no policy gradient")
+    _ones = seq.datums.nonzero_targets(_constant.data, "mask")
+    _given = seq.datums.nonzero_targets(_constant.data, "advantages")
     _advantages = f"`advantages` differs from 0 on {_given} of them"
     _factor = 0.5
-    _penalised = nonzero_targets(kl_penalised(_constant.data), "advantages")
-    _discounted = kl_penalised(_constant.data, _factor)
-    _leaked = nonzero_targets(_discounted, "advantages", unmasked=True)
+    _penalised = seq.datums.nonzero_targets(seq.loss.kl_penalised(_constant.data), "advantages")
+    _discounted = seq.loss.kl_penalised(_constant.data, _factor)
+    _leaked = seq.datums.nonzero_targets(_discounted, "advantages", unmasked=True)
     _removed = [
         name
         for name in _constant.data[0].loss_fn_inputs
-        if name not in sent_to_loss(_constant.data)[0].loss_fn_inputs
+        if name not in seq.loss.sent_to_loss(_constant.data)[0].loss_fn_inputs
     ]
     _prose = mo.md(f"""
     ### `mask` or `advantages`?
@@ -912,13 +808,13 @@ def _(group_members):
     targets, and {_advantages if _given else "every advantage is 0"}. `mask` serves the metrics
     and the KL penalty: with `kl_discount_factor=0`, the default, `incorporate_kl_penalty` changes
     the advantage of {_penalised} targets, exactly those with mask 1. A factor above 0 discounts
-    *after* masking: with {_factor:g} it changes {nonzero_targets(_discounted, "advantages")}
+    *after* masking: with {_factor:g} it changes {seq.datums.nonzero_targets(_discounted, "advantages")}
     targets, {_leaked} of them with mask 0: observation tokens in front of an action, and masked
     turns. Nothing masks these again, so they are trained too.
     """)
-    _line = lean(mo.md(f"```python\n{mask_lines()}\n```"))
+    _line = page.html.lean(mo.md(f"```python\n{seq.loss.mask_lines()}\n```"))
     mo.Html(
-        f"{_prose.text}{table_box(loss_fields(_constant.data), 'What the loss gets').text}"
+        f"{_prose.text}{page.html.table_box(seq.loss.loss_fields(_constant.data), 'What the loss gets').text}"
         '<details class="seq-facts"><summary>The lines that remove it, in the installed package'
         f"</summary>{_line.text}</details>"
     )
@@ -952,14 +848,14 @@ def _():
     mo.Html(
         '<div role="region" tabindex="0" aria-label="The code of TutorEnv" '
         'style="max-height:34rem;overflow:auto;border:1px solid var(--border);'
-        f'border-radius:6px;padding:0 0.75rem">{code_view(tutor_code(), "python").text}</div>'
+        f'border-radius:6px;padding:0 0.75rem">{page.html.code_view(page.episodes.tutor_code(), "python").text}</div>'
     )
     return
 
 
 @app.cell(hide_code=True)
 def _():
-    _table = endings_table(episode_presets())
+    _table = env.endings.endings_table(env.episodes.episode_presets())
     _two = _table.head(2)
     mo.vstack(
         [
@@ -973,8 +869,10 @@ def _():
                 f"{_two['turns'][0]} turns become {_two['datums'][0]} datums; with "
                 f"`{_two['renderer'][1]}` it stays, and they become {_two['datums'][1]}."
             ),
-            scroll_table(_table.drop(columns="what happened"), "Every ending"),
-            details_table(_table[["preset", "what happened"]], "What happened in each, in words"),
+            page.html.scroll_table(_table.drop(columns="what happened"), "Every ending"),
+            page.html.details_table(
+                _table[["preset", "what happened"]], "What happened in each, in words"
+            ),
         ]
     )
     return
@@ -983,8 +881,8 @@ def _():
 @app.cell(hide_code=True)
 def _():
     env_preset = mo.ui.dropdown(
-        options=list(episode_presets()),
-        value=next(iter(episode_presets())),
+        options=list(env.episodes.episode_presets()),
+        value=next(iter(env.episodes.episode_presets())),
         label="Play",
         allow_select_none=False,
     )
@@ -1010,12 +908,12 @@ def _():
 
 @app.cell(hide_code=True)
 def _(env_preset):
-    _spec = episode_presets()[env_preset.value]
-    _policies = {f"{name}: {line}": name for name, line in policy_names().items()}
+    _spec = env.episodes.episode_presets()[env_preset.value]
+    _policies = {f"{name}: {line}": name for name, line in env.policies.policy_names().items()}
     env_controls = mo.ui.dictionary(
         {
             "renderer": mo.ui.dropdown(
-                options=renderer_names(),
+                options=env.renderers.renderer_names(),
                 value=_spec.renderer,
                 label="Renderer",
                 searchable=True,
@@ -1064,27 +962,27 @@ def _(env_preset):
             ),
         }
     )
-    control_panel(env_controls.elements)
+    page.html.control_panel(env_controls.elements)
     return (env_controls,)
 
 
 @app.cell(hide_code=True)
 def _(env_model):
-    lean(mo.accordion({"With the tokens of a real model": env_model}))
+    page.html.lean(mo.accordion({"With the tokens of a real model": env_model}))
     return
 
 
 @app.cell(hide_code=True)
 def _(env_model):
-    env_tokenizer = offline_tokenizer()
+    env_tokenizer = env.vocabulary.offline_tokenizer()
     _note = mo.Html("")
     if env_model.value:
         with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
-            _loaded, _problem = load_vocabulary(
+            _loaded, _problem = env.vocabulary.load_vocabulary(
                 env_model.value, own_code=mo.app_meta().mode == "edit"
             )
         if _loaded is None:
-            _note = note(_problem, "error")
+            _note = page.html.note(_problem, "error")
         else:
             env_tokenizer = _loaded
             _note = mo.md("The tokens below are now those of this model. Choose its renderer.")
@@ -1094,20 +992,26 @@ def _(env_model):
 
 @app.cell(hide_code=True)
 def _(env_controls, env_tokenizer):
-    env_episode = run_episodes([spec_of(env_controls.value)], env_tokenizer)[0]
-    env_diagnosis = None if isinstance(env_episode, str) else diagnose(env_episode.rollout)
+    env_episode = env.episodes.run_episodes(
+        [env.episodes.spec_of(env_controls.value)], env_tokenizer
+    )[0]
+    env_diagnosis = (
+        None if isinstance(env_episode, str) else seq.diagnosis.diagnose(env_episode.rollout)
+    )
     return env_diagnosis, env_episode
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis, env_episode):
-    mo.stop(env_diagnosis is None, note(str(env_episode), "error"))
+    mo.stop(env_diagnosis is None, page.html.note(str(env_episode), "error"))
     mo.vstack(
         [
-            mo.md(f"### {episode_headline(env_diagnosis, env_episode.stop_reason)}"),
-            mo.md(explain_ending(env_episode)),
-            transcript(env_episode, env_diagnosis.spans),
-            scroll_table(turn_facts(env_episode), "The trajectory, turn by turn"),
+            mo.md(f"### {env.endings.episode_headline(env_diagnosis, env_episode.stop_reason)}"),
+            mo.md(env.endings.explain_ending(env_episode)),
+            page.episodes.transcript(env_episode, env_diagnosis.spans),
+            page.html.scroll_table(
+                env.endings.turn_facts(env_episode), "The trajectory, turn by turn"
+            ),
         ]
     )
     return
@@ -1116,15 +1020,18 @@ def _(env_diagnosis, env_episode):
 @app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis):
     mo.stop(env_diagnosis is None or not env_diagnosis.built.data)
-    _table = alignment_table(env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab)
+    _table = seq.alignment.alignment_table(
+        env_diagnosis.built, env_diagnosis.runs, env_diagnosis.rollout.vocab
+    )
     mo.vstack(
         [
-            breaks_view(env_diagnosis),
-            break_drawings(env_diagnosis),
-            note(f"The pupil's logprobs are invented; {STAND_IN}."),
-            *rollout_figures(env_diagnosis, most=1),
-            details_table(
-                stretch_facts(strip_facts(_table)), "Every token of every datum as a table"
+            page.views.breaks_view(env_diagnosis),
+            page.views.break_drawings(env_diagnosis),
+            page.html.note(f"The pupil's logprobs are invented; {page.views.STAND_IN}."),
+            *page.views.rollout_figures(env_diagnosis, most=1),
+            page.html.details_table(
+                seq.alignment.stretch_facts(seq.alignment.strip_facts(_table)),
+                "Every token of every datum as a table",
             ),
         ]
     )
@@ -1146,16 +1053,22 @@ def _():
 def _():
     # Deterministic, so a served app plays it once for all its readers.
     matrix_cells = (
-        shared_matrix(str(Path(__file__).stat().st_mtime_ns))
+        env.matrix.shared_matrix(str(Path(__file__).stat().st_mtime_ns))
         if mo.app_meta().mode == "run"
-        else matrix_table()
+        else env.matrix.matrix_table()
     )
     return (matrix_cells,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_cells):
-    mo.vstack([matrix_prose(matrix_cells), matrix_view(matrix_cells), unbuilt_view(matrix_cells)])
+    mo.vstack(
+        [
+            page.episodes.matrix_prose(matrix_cells),
+            page.episodes.matrix_view(matrix_cells),
+            page.episodes.unbuilt_view(matrix_cells),
+        ]
+    )
     return
 
 
@@ -1169,7 +1082,7 @@ def _(matrix_cells):
         allow_select_none=False,
     )
     matrix_policy = mo.ui.dropdown(
-        options=list(policy_names()),
+        options=list(env.policies.policy_names()),
         value="reasoning",
         label="Pupil of the cell",
         allow_select_none=False,
@@ -1180,7 +1093,7 @@ def _(matrix_cells):
                 "### One cell of the matrix\n\nChoose it with the menus. "
                 '<span class="static-only">Choosing needs the live page.</span>'
             ),
-            lean(mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True)),
+            page.html.lean(mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True)),
         ]
     )
     return matrix_policy, matrix_renderer
@@ -1188,18 +1101,18 @@ def _(matrix_cells):
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_policy, matrix_renderer):
-    _episode = run_episodes(
-        [EpisodeSpec(renderer=matrix_renderer.value, policy=matrix_policy.value)]
+    _episode = env.episodes.run_episodes(
+        [env.episodes.EpisodeSpec(renderer=matrix_renderer.value, policy=matrix_policy.value)]
     )[0]
-    mo.stop(isinstance(_episode, str), note(str(_episode), "error"))
+    mo.stop(isinstance(_episode, str), page.html.note(str(_episode), "error"))
     mo.vstack(
         [
             mo.md(
-                f"`{matrix_policy.value}`: {policy_names()[matrix_policy.value]}. The renderer "
+                f"`{matrix_policy.value}`: {env.policies.policy_names()[matrix_policy.value]}. The renderer "
                 f"{'claims' if _episode.renderer.has_extension_property else 'does not claim'} "
                 "extension."
             ),
-            *episode_view(_episode),
+            *page.episodes.episode_view(_episode),
         ]
     )
     return
@@ -1220,12 +1133,12 @@ def _():
 @app.cell(hide_code=True)
 def _():
     matrix_messages = mo.ui.text_area(
-        value=conversation_example(),
+        value=env.conversation.conversation_example(),
         label="Conversation, a JSON list of messages with role and content",
         rows=9,
         full_width=True,
     )
-    _names = renderer_names()
+    _names = env.renderers.renderer_names()
     matrix_reader = mo.ui.dropdown(
         options=_names,
         value="qwen3" if "qwen3" in _names else next(iter(_names), None),
@@ -1237,26 +1150,34 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_messages, matrix_reader):
-    _read = parse_conversation(matrix_messages.value)
+    _read = env.conversation.parse_conversation(matrix_messages.value)
     _problems = list(_read.issues)
     _found = None
     if not _problems:
-        _renderer, _reason = build_renderer(matrix_reader.value, offline_tokenizer())
+        _renderer, _reason = env.renderers.build_renderer(
+            matrix_reader.value, env.vocabulary.offline_tokenizer()
+        )
         if _renderer is None:
             _problems = [_reason]
         else:
-            _found = conversation_rollout(_read.messages, _renderer)
+            _found = env.conversation.conversation_rollout(_read.messages, _renderer)
             _problems = list(_found.issues)
     mo.vstack(
         [
-            lean(matrix_messages),
-            *[note(_sentence, "error") for _sentence in _problems[:5]],
-            lean(mo.hstack([matrix_reader], justify="start")),
-            *([conversation_view(_found)] if _found is not None and _found.rollout else []),
+            page.html.lean(matrix_messages),
+            *[page.html.note(_sentence, "error") for _sentence in _problems[:5]],
+            page.html.lean(mo.hstack([matrix_reader], justify="start")),
+            *(
+                [page.episodes.conversation_view(_found)]
+                if _found is not None and _found.rollout
+                else []
+            ),
             *(
                 [
-                    details_table(
-                        renderers_alike(conversation_everywhere(_read.messages)),
+                    page.html.details_table(
+                        env.conversation.renderers_alike(
+                            env.conversation.conversation_everywhere(_read.messages)
+                        ),
                         "The same conversation under every renderer",
                     )
                 ]
@@ -1271,12 +1192,12 @@ def _(matrix_messages, matrix_reader):
 @app.cell(hide_code=True)
 def _():
     # Only where somebody sits before the editor: not in a served app, not in an export.
-    matrix_live = is_live_editor()
+    matrix_live = page.episodes.is_live_editor()
     matrix_model = mo.ui.text(value="Qwen/Qwen3-8B", label="Model", full_width=True)
     matrix_limit = mo.ui.slider(
         16, 1024, step=16, value=256, label="Tokens per answer, at most", show_value=True
     )
-    matrix_key = SecretField("Tinker key (empty: TINKER_API_KEY)")
+    matrix_key = page.episodes.SecretField("Tinker key (empty: TINKER_API_KEY)")
     matrix_ask = mo.ui.run_button(label="Sample three answers. This costs money.")
     _how = mo.md(
         "### A real model as the pupil\n\nIn the editor (`uv run marimo edit --no-sandbox "
@@ -1288,7 +1209,7 @@ def _():
             _how,
             *(
                 [
-                    field_grid(
+                    page.editing.field_grid(
                         [(matrix_model, None), (matrix_limit, None), (matrix_key.field, None)]
                     ),
                     matrix_ask,
@@ -1305,13 +1226,13 @@ def _():
 def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
     mo.stop(not (matrix_live and matrix_ask.value))
     with mo.status.spinner("Waiting for the model's answers", remove_on_exit=True):
-        _episode, _problem = sample_pupil(
-            EpisodeSpec(max_generation_tokens=matrix_limit.value),
+        _episode, _problem = env.sampling.sample_model(
+            env.episodes.EpisodeSpec(max_generation_tokens=matrix_limit.value),
             matrix_model.value,
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
-    mo.stop(_episode is None, note(_problem, "error"))
-    mo.vstack(episode_view(_episode, sampled=True))
+    mo.stop(_episode is None, page.html.note(_problem, "error"))
+    mo.vstack(page.episodes.episode_view(_episode, sampled=True))
     return
 
 
@@ -1334,18 +1255,18 @@ def _():
 def _():
     own_upload = mo.ui.file(
         filetypes=[".json", ".jsonl", ".ndjson", ".txt"],
-        max_size=MAX_FILE_BYTES,
+        max_size=formats.stream.MAX_FILE_BYTES,
         kind="area",
-        label=f"A file of rollouts, JSON or JSONL, up to {MAX_FILE_BYTES // 2**20} MB",
+        label=f"A file of rollouts, JSON or JSONL, up to {formats.stream.MAX_FILE_BYTES // 2**20} MB",
     )
     own_paste = mo.ui.text_area(
-        value=example_rollouts(),
+        value=seq.overview.example_rollouts(),
         rows=8,
         debounce=True,
         full_width=True,
-        label=f"or, without a file, text of up to {MAX_PASTE_CHARS:,} characters (here an example)",
+        label=f"or, without a file, text of up to {formats.stream.MAX_PASTE_CHARS:,} characters (here an example)",
     )
-    control_panel({"upload": own_upload, "paste": own_paste})
+    page.html.control_panel({"upload": own_upload, "paste": own_paste})
     return own_paste, own_upload
 
 
@@ -1355,18 +1276,21 @@ def _(own_paste, own_upload):
     _data = own_upload.contents() if own_upload.value else own_paste.value
     with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
         own_reading = (
-            read_rollouts(_data)
-            if isinstance(_data, bytes) or len(_data) <= MAX_PASTE_CHARS
-            else Reading((), (FileIssue("The text is too long to paste; upload it as a file."),))
+            formats.stream.read_rollouts(_data)
+            if isinstance(_data, bytes) or len(_data) <= formats.stream.MAX_PASTE_CHARS
+            else formats.stream.Reading(
+                (),
+                (formats.stream.FileIssue("The text is too long to paste; upload it as a file."),),
+            )
         )
-        own_overview = overview(own_reading.rollouts)
+        own_overview = seq.overview.overview(own_reading.rollouts)
     own_source = f"the file {own_upload.name()}" if own_upload.value else "the text"
     return own_overview, own_reading, own_source
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_overview, own_reading, own_source):
-    reading_view(own_reading, own_overview, own_source)
+    page.files.reading_view(own_reading, own_overview, own_source)
     return
 
 
@@ -1391,7 +1315,7 @@ def _(own_overview):
         '<span style="display:var(--seq-live,inline)"> The arrows beside a heading sort by it.'
         "</span>",
     )
-    lean(own_table) if len(own_overview.table) else None
+    page.html.lean(own_table) if len(own_overview.table) else None
     return (own_table,)
 
 
@@ -1401,17 +1325,19 @@ def _(own_overview, own_reading, own_table):
     if len(own_table.value):
         _index = int(own_table.value["#"].iloc[0])
         _advantage = own_overview.advantages[_index]
-        own_diagnosis = diagnose(
+        own_diagnosis = seq.diagnosis.diagnose(
             own_reading.rollouts[_index], 1.0 if _advantage is None else _advantage
         )
-    _nothing = note("Choose a rollout in the table above.") if own_reading.rollouts else None
-    mo.vstack(diagnosis_views(own_diagnosis)) if own_diagnosis else _nothing
+    _nothing = (
+        page.html.note("Choose a rollout in the table above.") if own_reading.rollouts else None
+    )
+    mo.vstack(page.files.diagnosis_views(own_diagnosis)) if own_diagnosis else _nothing
     return (own_diagnosis,)
 
 
 @app.cell(hide_code=True)
 def _(own_diagnosis):
-    _places = window_places(own_diagnosis) if own_diagnosis else {}
+    _places = seq.overview.window_places(own_diagnosis) if own_diagnosis else {}
     own_place = mo.ui.dropdown(
         options=_places or {"nothing to show": (0, 0)},
         value=next(iter(_places), "nothing to show"),
@@ -1426,7 +1352,7 @@ def _(own_diagnosis):
 @app.cell(hide_code=True)
 def _(own_diagnosis, own_place):
     _datum, _start = own_place.value
-    own_rows = datum_rows(own_diagnosis, _datum) if own_diagnosis else pd.DataFrame()
+    own_rows = page.files.datum_rows(own_diagnosis, _datum) if own_diagnosis else pd.DataFrame()
     own_start = mo.ui.slider(
         0,
         max(1, len(own_rows) - 2),
@@ -1436,19 +1362,21 @@ def _(own_diagnosis, own_place):
         debounce=True,
         label=f"First position in datum {_datum}",
     )
-    control_panel({"place": own_place, "start": own_start}) if len(own_rows) else None
+    page.html.control_panel({"place": own_place, "start": own_start}) if len(own_rows) else None
     return own_rows, own_start
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_diagnosis, own_rows, own_start):
-    mo.vstack(window_views(own_diagnosis, own_rows, own_start.value)) if len(own_rows) else None
+    mo.vstack(page.files.window_views(own_diagnosis, own_rows, own_start.value)) if len(
+        own_rows
+    ) else None
     return
 
 
 @app.cell(hide_code=True)
 def _():
-    lean(mo.md(f"### What can be read\n\n{format_help()}"))
+    page.html.lean(mo.md(f"### What can be read\n\n{page.files.format_help()}"))
     return
 
 
@@ -1464,7 +1392,7 @@ def _():
     They are shown as they run; copy them next to your training loop.
     """
             ),
-            code_view(dump_code(), "python"),
+            page.html.code_view(page.files.dump_code(), "python"),
         ]
     )
     return
@@ -1491,7 +1419,7 @@ def _():
 @app.cell(hide_code=True)
 def _(quiz_again):
     _ = quiz_again.value  # a click makes the questions anew
-    quiz_list = quiz_questions()
+    quiz_list = page.quiz.quiz_questions()
     quiz_forms = mo.ui.dictionary(
         {
             question.key: mo.ui.radio(
@@ -1515,7 +1443,7 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
         if _chosen is not None:
             quiz_first.setdefault(_key, _chosen)
     _cards = "".join(
-        quiz_card(
+        page.quiz.quiz_card(
             number,
             question,
             quiz_forms.elements[question.key],
@@ -1524,7 +1452,7 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
         for number, question in enumerate(quiz_list, start=1)
     )
     _score = mo.hstack(
-        [mo.md(quiz_score(quiz_list, quiz_first)), quiz_again],
+        [mo.md(page.quiz.quiz_score(quiz_list, quiz_first)), quiz_again],
         justify="start",
         align="center",
         gap=1,
@@ -1532,7 +1460,7 @@ def _(quiz_again, quiz_first, quiz_forms, quiz_list):
     )
     mo.vstack(
         [
-            lean(mo.Html(f'<div class="quiz-grid">{_cards}</div>')),
+            page.html.lean(mo.Html(f'<div class="quiz-grid">{_cards}</div>')),
             mo.Html(f'<div class="seq-live-only">{_score}</div>'),
         ],
         gap=1.5,
@@ -1548,14 +1476,16 @@ def _():
     **In short: one running sequence, one number per rollout, and the first token that differs
     decides.**
 
-    {summary_text()}
+    {page.summary.summary_text()}
     """)
     return
 
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(f"### People say, the code says\n\n{misconception_table(misconceptions())}")
+    mo.md(
+        f"### People say, the code says\n\n{page.summary.misconception_table(page.summary.misconceptions())}"
+    )
     return
 
 
@@ -1574,14 +1504,14 @@ def _():
     - **Sibling tutorials:** 201 *rendering*, 202 *loss functions*, 302 *custom environment*,
       402 *RL hyperparameters*, 405 *multi-agent*.
     """)
-    _told = note(
+    _told = page.html.note(
         "It takes a renderer that ends every message with one and the same token (qwen3, llama3, "
         "kimi_k2), answers that end with it, one new message a turn, and no token budget."
     )
     mo.Html(
         f'{_prose.text}<details class="seq-facts"><summary>Put the sampled tokens back: a sketch'
         '</summary><div class="seq-scroll" tabindex="0" role="group" aria-label="The sketch"><pre>'
-        f"{html.escape(APPENDING_ENV)}</pre></div>{_told.text}</details>"
+        f"{html.escape(page.episodes.APPENDING_ENV)}</pre></div>{_told.text}</details>"
     )
     return
 
@@ -1589,7 +1519,7 @@ def _():
 @app.cell(hide_code=True)
 def _():
     # without a title: of sheets with two titles a browser uses only those with the first
-    mo.Html(f"<style>{style_sheet()}{editor_css()}</style>")
+    mo.Html(f"<style>{page.style.style_sheet()}{page.style.editor_css()}</style>")
     return
 
 

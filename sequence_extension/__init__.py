@@ -1,0 +1,49 @@
+"""How multi-turn RL rollouts become training datums, and why they fall apart.
+
+The public names are loaded when first used: `import sequence_extension` costs nothing, and the
+cookbook (which brings torch) is imported by the first call that needs it.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sequence_extension.diagnosis import Diagnosis, diagnose
+    from sequence_extension.rollout import Rollout
+
+# Public name: the module that has it.
+_HOME = {
+    "Diagnosis": "diagnosis",
+    "Rollout": "rollout",
+    "diagnose": "diagnosis",
+}
+__all__ = ["Diagnosis", "Rollout", "diagnose"]
+
+
+def modules_of(package: str) -> Callable[[str], Any]:
+    """A module `__getattr__` that imports the modules of a package when they are first named.
+
+    Python's import lock lets one thread import and the others wait, so readers of a served
+    app may arrive together.
+    """
+
+    def load(name: str) -> Any:
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+    return load
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return modules_of(__name__)(name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -2,6 +2,6 @@
 
 import sys
 
-from sequence_extension.workshop import main
+from sequence_extension.cli import main
 
 sys.exit(main(sys.argv[1:]))

@@ -2,13 +2,15 @@
 
 import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 from browser import (
+    NOTEBOOK,
     PATIENCE_S,
     ROOT,
     STATIC_URL,
@@ -31,6 +33,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+import sequence_extension
+
 # Else each of the thirty processes that the tests start would compile the libraries anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -42,14 +46,28 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 SERVED = ("test_edit.py", "test_edit_matrix.py", "test_run", "test_served")
 
 
-def load_notebook() -> ModuleType:
-    """The functions behind the notebook."""
-    return importlib.import_module("sequence_extension.workshop")
+MODULES = [
+    importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(sequence_extension.__path__, "sequence_extension.")
+    if not module.ispkg and not module.name.endswith("__main__")
+]
+
+
+class Names:
+    """Every function behind the notebook by name, whatever module it stands in."""
+
+    def __getattr__(self, name: str) -> Any:
+        return next(vars(module)[name] for module in MODULES if name in vars(module))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        for module in MODULES:
+            if name in vars(module):
+                setattr(module, name, value)
 
 
 @pytest.fixture(scope="session")
-def nb() -> ModuleType:
-    return load_notebook()
+def nb() -> Any:
+    return Names()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

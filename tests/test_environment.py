@@ -590,7 +590,7 @@ def test_the_sketch_puts_the_sampled_tokens_back(
         assert [turn.ob.to_ints() for turn in kept.transitions] == [
             turn.ob.to_ints() for turn in anew.transitions
         ]
-    assert nb.diagnose(nb.Rollout("kept", kept)).remarks == ()
+    assert nb.diagnose(nb.Rollout("kept", kept)).warnings == ()
 
 
 def test_a_tool_call_that_does_not_parse_ends_without_retries(nb: ModuleType) -> None:

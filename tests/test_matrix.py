@@ -375,7 +375,7 @@ def test_clean_rollouts_raise_no_warning(nb: ModuleType, turns: int) -> None:
         diagnosis = nb.diagnose(episode.rollout)
         if len(diagnosis.built.data) == 1:
             extending += 1
-            assert diagnosis.remarks == (), (episode.spec, diagnosis.remarks)
+            assert diagnosis.warnings == (), (episode.spec, diagnosis.warnings)
     assert extending >= 60
 
 
@@ -442,7 +442,7 @@ def stand_in(nb: ModuleType) -> StandInSampler:
 
 def ask(nb: ModuleType, connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
     options = {"loader": lambda model: nb.offline_tokenizer(), **more}
-    return nb.sample_pupil(
+    return nb.sample_model(
         nb.EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
     )
 
@@ -512,7 +512,7 @@ def test_a_model_that_does_not_load_gives_one_sentence(nb: ModuleType) -> None:
     episode, problem = ask(nb, lambda key: None, loader=offline)
     assert episode is None
     assert "Qwen/Qwen3-8B could not be loaded" in problem
-    assert nb.sample_pupil(nb.EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
+    assert nb.sample_model(nb.EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
 
 
 def test_the_key_is_struck_out_of_what_fails(nb: ModuleType) -> None:

@@ -50,7 +50,7 @@ def text(elements: Sequence[int]) -> str:
 def check_case(nb: ModuleType, case: dict[str, Any], diagnosis: Any) -> None:
     expected = case["expected"]
     assert diagnosis.built.error_code == expected["error"]
-    assert sorted(item.code for item in diagnosis.remarks) == sorted(expected["warnings"])
+    assert sorted(item.code for item in diagnosis.warnings) == sorted(expected["warnings"])
     found = [
         (item.turn, item.position, nb.element_to_native(item.expected), item.origin)
         for item in diagnosis.breaks
@@ -427,7 +427,7 @@ def test_no_lineage_sentence_without_a_return(nb: ModuleType) -> None:
 
 def codes(nb: ModuleType, *turns: Any, vocab: dict[int, str] | None = None) -> list[Any]:
     diagnosis = nb.diagnose(make_rollout(nb, *turns, vocab=vocab))
-    return [(item.code, item.turn, item.index) for item in diagnosis.remarks]
+    return [(item.code, item.turn, item.index) for item in diagnosis.warnings]
 
 
 def test_logprob_warnings(nb: ModuleType) -> None:
@@ -446,9 +446,9 @@ def test_logprob_warnings(nb: ModuleType) -> None:
 
 def test_many_bad_logprobs_are_counted_not_listed(nb: ModuleType) -> None:
     diagnosis = nb.diagnose(make_rollout(nb, make_turn([1, 2], range(100, 130), [math.nan] * 30)))
-    assert len(diagnosis.remarks) == 8
-    assert "22 more" in diagnosis.remarks[-1].message
-    assert not any("more" in item.message for item in diagnosis.remarks[:-1])
+    assert len(diagnosis.warnings) == 8
+    assert "22 more" in diagnosis.warnings[-1].message
+    assert not any("more" in item.message for item in diagnosis.warnings[:-1])
 
 
 def test_zero_logprob_end(nb: ModuleType) -> None:
@@ -462,7 +462,7 @@ def test_zero_logprob_end(nb: ModuleType) -> None:
 
 def test_empty_observation(nb: ModuleType) -> None:
     found = nb.diagnose(make_rollout(nb, ([1, 2], [3, 4]), ([], [5, 6])))
-    assert [(item.code, item.turn, item.index) for item in found.remarks] == [
+    assert [(item.code, item.turn, item.index) for item in found.warnings] == [
         ("empty_observation", 1, 0)
     ]
     assert found.breaks[0].cause == "shortened"
@@ -489,8 +489,8 @@ def test_header_changed(nb: ModuleType, ends: list[int], odd: int | None) -> Non
     turns = [([10 * k + 100, end], [10 * k + 101, 9 + k]) for k, end in enumerate(ends)]
     assert codes(nb, *turns) == ([] if odd is None else [("header_changed", odd, 1)])
     if odd is not None:
-        (remark,) = nb.diagnose(make_rollout(nb, *turns)).remarks
-        assert f"the other {len(ends) - 1} observations end with 4" in remark.message
+        (warning,) = nb.diagnose(make_rollout(nb, *turns)).warnings
+        assert f"the other {len(ends) - 1} observations end with 4" in warning.message
 
 
 def test_header_changed_speaks_of_tokens_only_where_there_are_some(nb: ModuleType) -> None:
@@ -535,13 +535,13 @@ def test_separator_copied_by_a_split_is_no_second_place(nb: ModuleType) -> None:
 
 def test_every_warning_has_a_message_with_turn_and_a_remedy(nb: ModuleType) -> None:
     for case in CASES:
-        for item in nb.diagnose(case_rollout(nb, case)).remarks:
+        for item in nb.diagnose(case_rollout(nb, case)).warnings:
             assert f"Turn {item.turn}" in item.message
             if item.index is not None:
                 assert f"index {item.index}" in item.message
-            assert nb.remark_remedy(item.code).endswith(".")
+            assert nb.warning_remedy(item.code).endswith(".")
     for code in WARNINGS:
-        assert nb.remark_remedy(code)
+        assert nb.warning_remedy(code)
 
 
 def test_an_image_may_stand_anywhere(nb: ModuleType) -> None:
@@ -577,7 +577,7 @@ def test_clean_episodes_of_every_renderer_raise_no_warning(nb: ModuleType) -> No
     for spec, episode in zip(specs, nb.run_episodes(specs, tokenizer), strict=True):
         assert not isinstance(episode, str), episode
         diagnosis = nb.diagnose(episode.rollout)
-        assert diagnosis.remarks == (), (spec.renderer, spec.policy)
+        assert diagnosis.warnings == (), (spec.renderer, spec.policy)
         extend += not diagnosis.breaks
     assert extend >= 30
 
@@ -731,7 +731,7 @@ def test_where_a_break_comes_into_view(nb: ModuleType) -> None:
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_policies_count_from_the_real_result(nb: ModuleType, case: dict[str, Any]) -> None:
     diagnosis = nb.diagnose(case_rollout(nb, case))
-    table = nb.policy_table(diagnosis)
+    table = nb.treatment_table(diagnosis)
     if case["expected"]["error"] is not None:
         assert table.empty
         return
@@ -755,7 +755,7 @@ def test_policies_count_from_the_real_result(nb: ModuleType, case: dict[str, Any
 
 def test_overwriting_keeps_what_stands_before_the_break(nb: ModuleType) -> None:
     turns = [([1, 2], [3, 4]), ([1, 2, 3, 4, 5], [6, 7]), ([1, 2, 3, 4, 5, 6, 8], [9])]
-    table = nb.policy_table(nb.diagnose(make_rollout(nb, *turns)))
+    table = nb.treatment_table(nb.diagnose(make_rollout(nb, *turns)))
     # 3, 4 and 6 stand before the break, 7 is gone, 9 is new
     assert table["trained tokens"].tolist() == [5, 4, 0]
     assert table["lost tokens"].tolist() == [0, 1, 5]
@@ -769,9 +769,9 @@ def test_price_of_a_break_is_what_is_read_again(nb: ModuleType) -> None:
     assert diagnosis.tokens_unmerged == 5 + 7
     # all but 70, and but 5: that was sampled, never an input
     assert [found.again for found in diagnosis.breaks] == [4]
-    prices = dict(nb.price_table(diagnosis).to_numpy().tolist())
+    prices = dict(nb.cost_table(diagnosis).to_numpy().tolist())
     assert prices["of these read again at turn 1's break"] == 4
-    assert "4 of the 12 are read again: an earlier datum had them as inputs" in nb.price_sentence(
+    assert "4 of the 12 are read again: an earlier datum had them as inputs" in nb.cost_sentence(
         diagnosis
     )
 
@@ -937,7 +937,7 @@ def test_cost_chart_names_each_curve_by_what_it_shows(nb: ModuleType) -> None:
     assert "= this rollout" in words  # it extends, so its curve is that of "extends"
     assert "linear" in words
     assert "quadratic" in words
-    assert nb.cost_facts(growth).columns.tolist() == [
+    assert nb.growth_facts(growth).columns.tolist() == [
         "turns", "extends", "splits every turn", "this rollout",
     ]  # fmt: skip
 

@@ -1,0 +1,286 @@
+"""A break with both sides aligned, as a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from sequence_extension.breaks import Break, trace_origin
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.edits import ElementCodes, align_tails, codes_to_text
+from sequence_extension.rollout import element_id, model_input_to_elements, token_position
+from sequence_extension.text import count_of, part_name, visible_text
+from sequence_extension.wording import break_headline, cause_name, gave_way
+
+
+def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
+    """Where a later turn left a datum: (datum, position, label) for strips and staircase.
+
+    A break counts elements of the sequence held; the strip counts positions, in which an image
+    takes as many as it has tokens.
+    """
+    marks = []
+    for found in diagnosis.breaks:
+        before = diagnosis.rollout.trajectory.transitions[found.turn - 1]
+        position = token_position(before.ob, found.position)
+        datum = diagnosis.spans[found.turn - 1].datum
+        marks.append((datum, position, f"turn {found.turn} splits here: {cause_name(found.cause)}"))
+    return marks
+
+
+def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int, int]]:
+    """Held sequence and new observation as blocks (kind, index in held, in new, length).
+
+    Kinds: "same" (in both), "removed" (held only), "inserted" (new only), "after" (what
+    follows in the new observation, beyond the edit). Where the two are too long to align, or
+    the search for the edit gave up, all behind the break is "unaligned".
+    """
+    sides = break_sides(diagnosis, found)
+    start = found.position
+    taken = found.kept + found.inserted
+    codes = ElementCodes()
+    tails = codes_to_text(
+        codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
+    )
+    kept = align_tails(tails[0], tails[1]) if tails and found.bounded is None else None
+    blocks = [("same", 0, 0, start)]
+    i = j = start
+    if kept is None:
+        longest = max(len(sides[0]), len(sides[1])) - start
+        return [*blocks, ("unaligned", i, j, longest)]
+    for a, b, length in [*kept, (len(sides[0]) - start, taken, 0)]:
+        blocks.append(("removed", i, j, start + a - i))
+        blocks.append(("inserted", start + a, j, start + b - j))
+        blocks.append(("same", start + a, start + b, length))
+        i, j = start + a + length, start + b + length
+    blocks.append(("after", i, j, len(sides[1]) - j))
+    return [block for block in blocks if block[3]]
+
+
+def pair_blocks(
+    blocks: Sequence[tuple[str, int, int, int]], swapped_end: bool = False
+) -> list[tuple[str, int, int, int]]:
+    """`break_blocks`, with what is gone and what came in at the same place paired as "replaced".
+
+    Args:
+        blocks: In order.
+        swapped_end: The cause is another end token: the cheapest edit only takes the old one
+            away, but the first token that follows is the new one.
+    """
+    paired: list[tuple[str, int, int, int]] = []
+    for kind, i, j, length in blocks:
+        if swapped_end and kind == "after" and paired and paired[-1][0] == "removed":
+            paired[-1] = ("replaced", *paired[-1][1:])
+            paired += [("after", i, j + 1, length - 1)] * (length > 1)
+        elif kind == "inserted" and paired and paired[-1][0] == "removed":
+            _, start, _, gone = paired.pop()
+            both = min(gone, length)
+            paired.append(("replaced", start, j, both))
+            if gone > both:
+                paired.append(("removed", start + both, j + both, gone - both))
+            elif length > both:
+                paired.append(("inserted", i, j + both, length - both))
+        else:
+            paired.append((kind, i, j, length))
+    return paired
+
+
+def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any]]:
+    """The sequence held before a turn that splits, and that turn's observation."""
+    transitions = diagnosis.rollout.trajectory.transitions
+    before = transitions[found.turn - 1]
+    held = [*model_input_to_elements(before.ob), *before.ac.tokens]
+    return held, model_input_to_elements(transitions[found.turn].ob)
+
+
+def break_table(
+    diagnosis: Diagnosis, found: Break, context: int = 2, fits: int = 15, most: int = 60
+) -> pd.DataFrame:
+    """Held sequence and new observation aligned around a break, a row per column drawn.
+
+    What both hold stands in one row; what is gone has no entry on the new side, what came in
+    none on the held side. Where something came in for what is gone ("replaced"), the two share
+    rows as far as they reach. Long stretches are cut to their ends, shorter where the rows would
+    not fit side by side.
+
+    Args:
+        diagnosis, found: The rollout and one of its breaks.
+        context: Elements kept in view beside each change.
+        fits: Rows that a page has room for as columns.
+        most: Rows at most; the last one then stands for all that is left out.
+
+    Returns:
+        Columns kind (of `break_blocks`, or "replaced"), count (elements the row stands for;
+        above 1 where some are left out), held_index, held_id, held_text, turn, part ("O" or
+        "A", of the held element), new_index, new_id, new_text, mark ("expected", "got", or both
+        joined by "and", at the break). All but count are text, empty where there is nothing.
+    """
+    held, new = break_sides(diagnosis, found)
+    vocab = diagnosis.rollout.vocab
+    blocks = pair_blocks(break_blocks(diagnosis, found), found.cause == "end_token")
+
+    def add(rows: list[dict[str, Any]], kind: str, i: int, j: int, count: int) -> None:
+        row: dict[str, Any] = {"kind": kind, "count": count}
+        marks = []
+        sides = {"held": (held, i, kind not in ("inserted", "after"))}
+        sides["new"] = (new, j, kind != "removed")
+        for side, (elements, index, has) in sides.items():
+            has = has and index < len(elements)
+            element = elements[index] if has and count == 1 else None
+            row[f"{side}_index"] = str(index) if has else ""
+            row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
+            row[f"{side}_text"] = vocab.get(element, "") if isinstance(element, int) else ""
+            if has and count == 1 and index == found.position:
+                marks.append("expected" if side == "held" else "got")
+        row["mark"] = " and ".join(marks)
+        row["turn"] = row["part"] = ""
+        if row["held_index"]:
+            origin = trace_origin(diagnosis.spans, found.turn, i)
+            row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
+        rows.append(row)
+
+    def lay_out(longest: int) -> list[dict[str, Any]]:
+        """The rows, where changes longer than this are cut in the middle."""
+        rows: list[dict[str, Any]] = []
+        for number, (kind, i, j, length) in enumerate(blocks):
+            head, foot = longest // 2, longest // 2
+            if kind == "same":
+                head = 0 if number == 0 else context
+                # before what is only new, the last one held is enough
+                ends = [block[0] for block in blocks[number + 1 : number + 2]]
+                foot = 1 if ends == ["after"] else context if ends else 0
+            elif kind in ("after", "unaligned"):
+                head, foot = (context if kind == "after" else longest), 0
+            changed = kind in ("removed", "inserted", "replaced")
+            if length <= max(head + foot, longest if changed else 0) + 1:
+                head, foot = length, 0
+            for k in range(head):
+                add(rows, kind, i + k, j + k, 1)
+            if head + foot < length:
+                add(rows, kind, i + head, j + head, length - head - foot)
+            for k in range(length - foot, length):
+                add(rows, kind, i + k, j + k, 1)
+            if len(rows) > most:
+                del rows[most:]
+                left = sum(block[3] for block in blocks[number + 1 :]) + length
+                rows.append({**rows[-1], "kind": "after", "count": max(2, left), "mark": ""})
+                break
+        return rows
+
+    for longest in (8, 6, 4):
+        rows = lay_out(longest)
+        if len(rows) <= fits:
+            break
+    return pd.DataFrame(rows)
+
+
+def break_title(diagnosis: Diagnosis, found: Break) -> str:
+    """The finding of a break, with the turn and part that what is gone came from."""
+    if found.cause not in ("removed", "replaced") or found.bounded is not None:
+        return break_headline(found)
+    places = set()
+    for kind, i, _, length in break_blocks(diagnosis, found):
+        if kind == "removed":
+            ends = (trace_origin(diagnosis.spans, found.turn, at) for at in (i, i + length - 1))
+            places |= {(origin.turn, origin.part) for origin in ends}
+    turns = sorted({turn for turn, _ in places})
+    if not turns:
+        return break_headline(found)
+    whose = f"turns {turns[0]} to {turns[-1]}" if len(turns) > 1 else f"turn {turns[0]}"
+    if len(places) == 1:
+        whose += f"'s {places.pop()[1]}"
+    gone = f"{count_of(found.removed, 'token')} of {whose}"
+    if found.cause == "removed":
+        return f"Turn {found.turn} splits: {gone} {'is' if found.removed == 1 else 'are'} gone"
+    return f"Turn {found.turn} splits: {gave_way(found, gone)}"
+
+
+def held_stretches(rows: pd.DataFrame) -> pd.DataFrame:
+    """Stretches of one turn and part among the held cells of `break_table`: start, end, label."""
+    stretches: list[dict[str, Any]] = []
+    for row in rows[rows["held_index"] != ""].to_dict("records"):
+        key = (row["turn"], row["part"])
+        if stretches and stretches[-1]["key"] == key and stretches[-1]["end"] == row["column"] - 1:
+            stretches[-1]["end"] = row["column"]
+        else:
+            label = f"turn {row['turn']} {row['part']}"
+            stretches.append(
+                {"start": row["column"], "end": row["column"], "label": label, "key": key}
+            )
+    return pd.DataFrame(stretches, columns=["start", "end", "label", "key"]).drop(columns="key")
+
+
+def break_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """`break_table` as a readable table."""
+    words = {
+        "same": "in both",
+        "removed": "gone",
+        "inserted": "came in",
+        "replaced": "another in its place",
+        "after": "new, follows",
+        "unaligned": "not aligned",
+    }
+    rows = []
+    for row in table.to_dict("records"):
+        cut = row["count"] > 1
+        more = f"{row['count']} more" if cut else ""
+        told = words[row["kind"]]
+        rows.append(
+            {
+                "what": f"{told}; ✕ {row['mark']} at the break" if row["mark"] else told,
+                "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
+                "held position": row["held_index"],
+                "held": more if cut and row["held_index"] else row["held_id"],
+                "held text": visible_text(row["held_text"]),
+                "new position": row["new_index"],
+                "new": more if cut and row["new_index"] else row["new_id"],
+                "new text": visible_text(row["new_text"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def break_words(diagnosis: Diagnosis, found: Break, width: int = 8) -> tuple[str, str, str]:
+    """The text around a break: what both sides share before it, what was held, what came.
+
+    Args:
+        diagnosis, found: The break belongs to the diagnosis.
+        width: Tokens on each side; the cut text of a long token is not shortened further.
+    """
+    held, new = break_sides(diagnosis, found)
+
+    def words(elements: Sequence[Any]) -> str:
+        vocab = diagnosis.rollout.vocab
+        return "".join(
+            vocab.get(element, f"[{element}]") if isinstance(element, int) else "[image]"
+            for element in elements
+        )
+
+    start, end = max(0, found.position - width), found.position + width
+    return (
+        words(held[start : found.position]),
+        words(held[found.position : end]),
+        words(new[found.position : end]),
+    )
+
+
+def breaks_table(diagnosis: Diagnosis, width: int = 8) -> pd.DataFrame:
+    """Every break in words: where, why, and the text of `width` tokens on both sides of it."""
+    rows = []
+    for found in diagnosis.breaks:
+        before, held, came = break_words(diagnosis, found, width)
+        left = [
+            "…" if len(side) > found.position + width else ""
+            for side in break_sides(diagnosis, found)
+        ]
+        rows.append(
+            {
+                "turn": found.turn,
+                "position": found.position,
+                "cause": cause_name(found.cause),
+                "both had": ("…" if found.position > width else "") + visible_text(before, 60),
+                "the model had seen or said": visible_text(held, 60) + left[0],
+                "the next prompt has": visible_text(came, 60) + left[1] or "(it ends here)",
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,283 @@
+"""What a rollout costs: tokens read again, treatments of a break, growth."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
+from sequence_extension.datums import build_datums, datum_tensor
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.rollout import PLACEHOLDER_LOGPROB, input_length
+from sequence_extension.text import count_of
+from sequence_extension.turns import TurnSpan
+
+
+def treatment_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """The rollout under three treatments that trainers use at a break; a row each.
+
+    Split (the cookbook): the real datums. Overwrite: one sequence is kept; at a break it is
+    overwritten with the new observation, and of the action tokens only those before the break
+    stay trained, because the others are gone or stand behind a context they were not sampled
+    in. Drop: a rollout that breaks is not used.
+
+    Returns:
+        Columns treatment, datums, trained tokens, lost tokens (action tokens that are not
+        trained), tokens processed; empty where `trajectory_to_data` refused the rollout.
+    """
+    if diagnosis.built.error_code is not None:
+        return pd.DataFrame()
+    spans = diagnosis.spans
+    sampled = sum(span.action for span in spans)
+    trained = sum(int(sum(datum_tensor(datum, "mask"))) for datum in diagnosis.built.data)
+    # Action stretches of the one sequence as (start, end); its first token is no target.
+    kept: list[tuple[int, int]] = []
+    for span in spans:
+        if span.splits:
+            kept = [(start, min(end, span.position)) for start, end in kept]
+            kept = [(start, end) for start, end in kept if start < end]
+        if span.action and not span.masked:
+            kept.append((max(1, span.observation), span.observation + span.action))
+    last = diagnosis.rollout.trajectory.transitions[-1] if spans else None
+    whole = input_length(last.ob) + len(last.ac.tokens) - 1 if last else 0
+    survived = sum(end - start for start, end in kept)
+    datums, processed = len(diagnosis.built.data), diagnosis.tokens_processed
+    one = (1, survived, max(whole, 0)) if datums else (0, 0, 0)
+    dropped = (0, 0, 0) if diagnosis.breaks else (datums, trained, processed)
+    return pd.DataFrame(
+        [
+            (name, made, used, sampled - used, tokens)
+            for name, (made, used, tokens) in {
+                "split into datums (the cookbook)": (datums, trained, processed),
+                "overwrite and mask what drifted": one,
+                "drop a rollout that breaks": dropped,
+            }.items()
+        ],
+        columns=["treatment", "datums", "trained tokens", "lost tokens", "tokens processed"],
+    )
+
+
+def cost_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """What the rollout costs in tokens through the model, a row per amount.
+
+    Returns:
+        Columns what, tokens. First as it is, then what each break makes the model read once
+        more, then what it would be if no turn merged. Empty on an error.
+    """
+    if diagnosis.tokens_processed is None:
+        return pd.DataFrame()
+    rows = [("as it is: sum of model_input.length", diagnosis.tokens_processed)]
+    rows += [
+        (f"of these read again at turn {found.turn}'s break", found.again)
+        for found in diagnosis.breaks
+    ]
+    rows.append(("if no turn merged", diagnosis.tokens_unmerged or 0))
+    return pd.DataFrame(rows, columns=["what", "tokens"])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn of a pattern that can be repeated.
+
+    Attributes:
+        added: Observation tokens added to what is held.
+        action: Action tokens.
+        breaks_at: Index of the held token that changes; None where the turn extends.
+        restarts: The observation is `added` fresh tokens, what was held is dropped.
+    """
+
+    added: int
+    action: int
+    breaks_at: int | None = None
+    restarts: bool = False
+
+
+def rollout_steps(spans: Sequence[TurnSpan], mean: int = 16) -> tuple[list[Step], int]:
+    """A rollout's turns as a pattern, shrunk so that a turn adds about `mean` tokens.
+
+    Returns:
+        One step per turn, and the factor by which sizes were divided (1 for small rollouts).
+    """
+    added = [
+        span.observation - span.held if span.observation >= span.held else span.observation
+        for span in spans
+    ]
+    total = sum(added) + sum(span.action for span in spans)
+    factor = max(1, math.ceil(total / max(1, len(spans)) / mean))
+    steps = [
+        Step(
+            max(1, round(count / factor)) if count else 0,
+            max(1, round(span.action / factor)) if span.action else 0,
+            span.position // factor if span.splits else None,
+            span.observation < span.held,
+        )
+        for span, count in zip(spans, added, strict=True)
+    ]
+    return steps, factor
+
+
+def grown_trajectory(steps: Sequence[Step], turns: int) -> Trajectory:
+    """A trajectory of `turns` turns that repeats a pattern: its first step once, then the rest.
+
+    Token ids only count up, so nothing is equal by accident.
+    """
+    fresh = itertools.count(1)
+    held: list[int] = []
+    transitions = []
+    for turn in range(turns):
+        step = steps[turn if turn < len(steps) else 1 + (turn - 1) % (len(steps) - 1)]
+        observation = [] if step.restarts else held[:]
+        if step.breaks_at is not None and observation:
+            observation[min(step.breaks_at, len(observation) - 1)] = next(fresh)
+        observation += itertools.islice(fresh, step.added)
+        action = list(itertools.islice(fresh, step.action))
+        transitions.append(
+            Transition(
+                ob=tinker.ModelInput.from_ints(observation),
+                ac=TokensWithLogprobs(action, [PLACEHOLDER_LOGPROB] * len(action)),
+                reward=0.0,
+                episode_done=turn + 1 == turns,
+            )
+        )
+        held = observation + action
+    return Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
+
+
+def growth_patterns(spans: Sequence[TurnSpan]) -> tuple[dict[str, list[Step]], int]:
+    """Three patterns with the rollout's own turn sizes: no break, only breaks, and its own mix.
+
+    Returns:
+        Steps by name, and the factor by which sizes were divided. Empty for fewer than 2 turns:
+        there is no pattern to repeat.
+    """
+    if len(spans) < 2:
+        return {}, 1
+    mine, factor = rollout_steps(spans)
+    # A turn without any tokens would grow nothing; the smallest turn has one of each.
+    even = [replace(step, added=max(1, step.added), action=max(1, step.action)) for step in mine]
+    return {
+        "extends": [replace(step, breaks_at=None, restarts=False) for step in even],
+        "splits every turn": [replace(step, breaks_at=0, restarts=False) for step in even],
+        "this rollout": mine,
+    }, factor
+
+
+def growth_table(
+    spans: Sequence[TurnSpan], turns: Sequence[int] = (2, 4, 8, 16, 32, 64), own: bool = True
+) -> pd.DataFrame:
+    """Tokens processed as a rollout grows: every row is one real call of `trajectory_to_data`.
+
+    Args:
+        spans: The rollout whose turn sizes and breaks are repeated.
+        turns: Numbers of turns.
+        own: Repeat its own breaks as well; no pattern repeats turns that resume a datum.
+
+    Returns:
+        Columns pattern, turns, datums, tokens; a pattern that the cookbook refuses is left out.
+    """
+    rows = []
+    for name, steps in growth_patterns(spans)[0].items():
+        for count in turns if own or name != "this rollout" else ():
+            built = build_datums(grown_trajectory(steps, count))
+            if built.error_code is None:
+                tokens = sum(datum.model_input.length for datum in built.data)
+                rows.append((name, count, len(built.data), tokens))
+    return pd.DataFrame(rows, columns=["pattern", "turns", "datums", "tokens"])
+
+
+def growth_law(table: pd.DataFrame) -> pd.DataFrame:
+    """How each curve of `growth_table` grows, judged by its last doubling of the turns.
+
+    Returns:
+        Columns pattern, last turns, tokens, doubling (tokens at the end over tokens at half the
+        turns), law: "linear" where doubling the turns costs less than 2.4 times as much,
+        "quadratic" above 3.3, else "between".
+    """
+    rows = []
+    for name, curve in table.groupby("pattern", sort=False):
+        tokens = dict(zip(curve["turns"], curve["tokens"], strict=True))
+        last = max(tokens)
+        if last // 2 not in tokens or not tokens[last // 2]:
+            continue
+        ratio = tokens[last] / tokens[last // 2]
+        law = "linear" if ratio < 2.4 else "quadratic" if ratio > 3.3 else "between"
+        rows.append((name, last, tokens[last], ratio, law))
+    return pd.DataFrame(rows, columns=["pattern", "turns", "tokens", "doubling", "law"])
+
+
+def cost_sentence(diagnosis: Diagnosis) -> str:
+    """The price of a rollout in one or two sentences."""
+    now, apart = diagnosis.tokens_processed or 0, diagnosis.tokens_unmerged or 0
+    again = sum(found.again for found in diagnosis.breaks)
+    sentence = (
+        f"{count_of(len(diagnosis.spans), 'turn')} in "
+        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} "
+        f"through the model; {apart:,} if no turn merged."
+    )
+    if again:
+        sentence += (
+            f" {again:,} of the {now:,} {'is' if again == 1 else 'are'} read again: an earlier "
+            "datum had them as inputs already."
+        )
+    return sentence
+
+
+def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
+    """The title of the growth figure, computed from what its curves show.
+
+    Args:
+        laws: From `growth_law`.
+        spans: The rollout's turns; one without a break is not named a second time.
+    """
+    words = {
+        "extends": "if every turn extends",
+        "splits every turn": "if every turn splits",
+        "this rollout": "with this rollout's breaks",
+    }
+    if not any(span.splits for span in spans):
+        laws = laws[laws["pattern"] != "this rollout"]
+    rows = laws.to_dict("records")
+    sums = ", ".join(
+        f"{row['tokens']:,}{' tokens' if row is rows[0] else ''} {words[row['pattern']]}"
+        for row in rows
+    )
+    return f"{rows[0]['turns']} turns: {sums}"
+
+
+def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True) -> str:
+    """How the points of the growth figure were made.
+
+    Args:
+        spans: The rollout's turns.
+        laws: From `growth_law`.
+        own: As for `growth_table`.
+    """
+    last = int(laws["turns"].iloc[0])
+    patterns, factor = growth_patterns(spans)
+    small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
+    if not own:
+        small += (
+            " With its own breaks this rollout has no curve: a turn goes on from an earlier datum, "
+            "and no pattern of sizes repeats that."
+        )
+    elif any(step.restarts for step in patterns.get("this rollout", [])):
+        small += (
+            " This rollout drops history at its breaks and grows from there: what is not in the "
+            "prompt costs nothing, but the model does not see it either."
+        )
+    mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
+    return (
+        "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
+        "sizes, turn 0 once and then the others over and over: without a break, with a break in "
+        f"every turn{mine}. The label "
+        f"gives the factor by which the cost grows when {last // 2} turns become {last}: 2 for "
+        f"linear growth, 4 for quadratic.{small}"
+    )
+
+
+def growth_facts(growth: pd.DataFrame) -> pd.DataFrame:
+    """`growth_table` with a row per number of turns and a column per pattern."""
+    wide = growth.pivot(index="turns", columns="pattern", values="tokens")
+    return wide[list(dict.fromkeys(growth["pattern"]))].reset_index().rename_axis(columns=None)

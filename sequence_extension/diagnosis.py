@@ -1,0 +1,73 @@
+"""Everything that is said about one rollout: `diagnose`."""
+
+from dataclasses import dataclass
+
+from sequence_extension.breaks import Break, datum_codes, find_breaks
+from sequence_extension.datums import Built, build_datums
+from sequence_extension.edits import ElementCodes
+from sequence_extension.rollout import Rollout
+from sequence_extension.turns import Run, TurnSpan, datum_runs, walk_turns
+from sequence_extension.warnings import RolloutWarning, find_warnings
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything the page, the report and the command line say about one rollout.
+
+    Attributes:
+        rollout: What was diagnosed.
+        built: The real datums, or the error.
+        spans, runs: Turn by turn, and stretch by stretch.
+        breaks, warnings: In order of turns.
+        tokens_processed: Sum of `model_input.length` over the datums; None on error.
+        tokens_unmerged: Sum of len(ob) + len(ac) - 1 over turns with at least 2 tokens;
+            None on error.
+        lineages: Datums there would be if every open sequence were kept, not only the last.
+    """
+
+    rollout: Rollout
+    built: Built
+    spans: tuple[TurnSpan, ...]
+    runs: tuple[Run, ...]
+    breaks: tuple[Break, ...]
+    warnings: tuple[RolloutWarning, ...]
+    tokens_processed: int | None
+    tokens_unmerged: int | None
+    lineages: int = 0
+
+
+def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
+    """Datums, breaks with causes, warnings and price of one rollout.
+
+    Never raises on a faulty rollout: what `trajectory_to_data` refuses is in `built`, and
+    breaks and warnings are given all the same.
+    """
+    trajectory = rollout.trajectory
+    built = build_datums(trajectory, advantage)
+    spans = walk_turns(trajectory)
+    codes = ElementCodes()
+    sequences = datum_codes(trajectory, spans, codes)
+    breaks, lineages = find_breaks(trajectory, spans, rollout.vocab, codes, sequences)
+    warnings = find_warnings(trajectory, spans, rollout.vocab, codes, sequences)
+    failed = built.error_code is not None
+    processed = unmerged = None
+    if not failed:
+        processed = sum(datum.model_input.length for datum in built.data)
+        lengths = [span.tokens + span.action for span in spans]
+        unmerged = sum(length - 1 for length in lengths if length >= 2)
+    return Diagnosis(
+        rollout=rollout,
+        built=built,
+        spans=tuple(spans),
+        runs=tuple(datum_runs(spans)),
+        breaks=tuple(breaks),
+        warnings=tuple(warnings),
+        tokens_processed=processed,
+        tokens_unmerged=unmerged,
+        lineages=lineages,
+    )
+
+
+def lineage_count(diagnosis: Diagnosis) -> int:
+    """Datums there would be if a turn could go on from any earlier sequence, not only the last."""
+    return diagnosis.lineages

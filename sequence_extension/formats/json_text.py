@@ -1,0 +1,160 @@
+"""JSON text to values, within bounds, with places for what is wrong."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sequence_extension.formats.records import RecordError
+from sequence_extension.text import shown
+
+MAX_FILE_VALUES = 10_000_000
+MAX_FILE_CONTAINERS = 500_000
+MAX_FILE_QUOTES = 4_000_000
+# First bytes of what people upload by mistake.
+FILE_MAGIC = {
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "gzip-compressed",
+    b"\x28\xb5\x2f\xfd": "zstd-compressed",
+    b"\xfd7zXZ": "xz-compressed",
+    b"PAR1": "a Parquet file",
+    b"\x80\x04": "a Python pickle",
+    b"\x80\x05": "a Python pickle",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"\x89PNG": "a PNG image",
+    b"%PDF": "a PDF",
+}
+
+
+class RepeatedKeyObject(dict[str, Any]):
+    """A JSON object that holds one key twice; JSON leaves open which value counts."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.key = next(key for key, count in counts.items() if count > 1)
+
+
+def parse_json(text: str) -> tuple[Any, bool]:
+    """JSON text to a value, and whether an object in it holds one key twice.
+
+    Raises:
+        RecordError: The text is not JSON, is nested too deep, or holds too much; every bound
+            is counted on the text, before a single object is made.
+    """
+    for signs, limit, unit in (
+        (",", MAX_FILE_VALUES, "commas"),
+        ("[{", MAX_FILE_CONTAINERS, "lists and objects"),
+        ('"', MAX_FILE_QUOTES, "quotation marks"),
+    ):
+        count = sum(text.count(sign) for sign in signs)
+        if count > limit:
+            raise RecordError(f"holds {count:,} {unit}, but at most {limit:,} are read")
+
+    repeated = False
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        repeated = True
+        return RepeatedKeyObject(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=make_object), repeated
+    except json.JSONDecodeError as error:
+        message = {
+            "Extra data": "more text after the end of the JSON value",
+            "Expecting value": "expected a value",
+        }.get(error.msg, error.msg[0].lower() + error.msg[1:].removesuffix(" at"))
+        place = f"column {error.colno:,}: {message}"
+        raise RecordError(f"not valid JSON at {place}", line=error.lineno) from None
+    except RecursionError:
+        raise RecordError("nested too deep to be read") from None
+    except ValueError:
+        # Python refuses to convert integers of more than 4300 digits.
+        number = re.search(r"[0-9]{4301}", text)
+        line = text.count("\n", 0, number.start()) + 1 if number else None
+        raise RecordError("a number with more than 4,300 digits", line=line) from None
+
+
+def json_children(text: str, position: int) -> Iterator[tuple[Any, int]]:
+    """Keys or indices of the JSON container at `position`, each with where its value starts.
+
+    Only for text that `parse_json` has accepted; a scalar has no children.
+    """
+    skip = re.compile(r"[\s,:]*")
+    decoder = json.JSONDecoder()
+
+    def after(place: int) -> int:
+        match = skip.match(text, place)
+        return match.end() if match else place
+
+    opener = text[position] if position < len(text) else ""
+    if opener not in "[{" or not opener:
+        return
+    position = after(position + 1)
+    index = 0
+    while text[position] not in "]}":
+        key: Any = index
+        if opener == "{":
+            key, position = decoder.raw_decode(text, position)
+            position = after(position)
+        yield key, position
+        _, position = decoder.raw_decode(text, position)
+        position = after(position)
+        index += 1
+
+
+def json_position(text: str, position: int, path: Sequence[Any]) -> int:
+    """Where the value at `path` starts, or its nearest container that can be found soon."""
+    for step in path:
+        for count, (key, place) in enumerate(json_children(text, position)):
+            if count > 100_000:
+                return position
+            if key == step:
+                position = place
+                break
+        else:
+            return position
+    return position
+
+
+def refuse_repeated_keys(value: Any) -> None:
+    """Walk a JSON value that is known to come from text with a repeated key.
+
+    Raises:
+        RecordError: With the path of the first object that holds a key twice.
+    """
+    todo: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
+    while todo:
+        item, path = todo.pop()
+        if isinstance(item, RepeatedKeyObject):
+            raise RecordError(f"the key {shown(item.key)} stands twice in one object", path)
+        children: Iterable[tuple[Any, Any]] = ()
+        if isinstance(item, dict):
+            children = item.items()
+        elif isinstance(item, list):
+            children = enumerate(item)
+        todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
+
+
+def decode_utf8(data: bytes, line: int = 1) -> str:
+    """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
+
+    Raises:
+        RecordError: The bytes are something else than UTF-8 text; names what, where known.
+    """
+    for magic, kind in FILE_MAGIC.items():
+        if data.startswith(magic):
+            raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=line)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
+            line=line + data.count(b"\n", 0, error.start),
+        ) from None

@@ -1,0 +1,122 @@
+"""Many rollouts at a glance."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from sequence_extension.break_table import break_marks
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.formats.native import rollout_to_native
+from sequence_extension.group import group_advantages
+from sequence_extension.report import Totals, what_helps
+from sequence_extension.rollout import Rollout
+from sequence_extension.text import printable
+from sequence_extension.wording import cause_name
+
+# Positions in a window of single tokens (what a wide page shows without scrolling), and
+# datums that the figure above it draws.
+WINDOW = 15
+
+
+def example_rollouts() -> str:
+    """A small JSONL file to start from: a group of three rollouts, and a line with a fault."""
+    listed = scenarios()
+    lines = []
+    for key, reward in (("chat", 1.0), ("removed", 0.0), ("replaced", 0.5)):
+        rollout = replace(scenario_rollout(listed[key]), group="one prompt")
+        native = rollout_to_native(rollout)
+        native["transitions"][-1]["reward"] = reward
+        lines.append(json.dumps(native, ensure_ascii=False))
+    broken = {"name": "Broken", "transitions": [{"ob": [1, 2], "ac": [3.5], "logprobs": [-0.1]}]}
+    return "\n".join([*lines, json.dumps(broken)])
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All rollouts of a file at a glance; nothing in it grows with tokens.
+
+    Attributes:
+        table: One row per rollout, for people: first what became of it, so that a narrow window
+            shows that; columns that say nothing in any row are left out.
+        totals: Sums over all of them.
+        advantages: From `group_advantages`.
+        worth: Rows that a reader should see: those that split, warn, or are refused.
+    """
+
+    table: pd.DataFrame
+    totals: Totals
+    advantages: tuple[float | None, ...]
+    worth: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """The row to show before one is chosen."""
+        return self.worth[0] if self.worth else 0
+
+
+def overview(rollouts: Sequence[Rollout]) -> Overview:
+    """Diagnose every rollout and keep one row of each."""
+    advantages = group_advantages(rollouts)
+    totals = Totals()
+    rows = []
+    worth = []
+    for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
+        diagnosis = diagnose(rollout)
+        totals.add(diagnosis)
+        causes = Counter(cause_name(found.cause) for found in diagnosis.breaks)
+        if diagnosis.breaks or diagnosis.warnings or diagnosis.built.error_code:
+            worth.append(index)
+        rows.append(
+            {
+                "#": index,
+                "name": printable(rollout.name, 60),
+                "datums": len(diagnosis.built.data),
+                "main cause": "refused"
+                if diagnosis.built.error_code
+                else causes.most_common(1)[0][0]
+                if causes
+                else "",
+                "tokens": diagnosis.tokens_processed,
+                "if unmerged": diagnosis.tokens_unmerged,
+                "turns": len(diagnosis.spans),
+                "warnings": len(diagnosis.warnings),
+                "error": diagnosis.built.error_code or "",
+                "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
+                "advantage": advantage,
+                "group": printable(rollout.group or "", 30),
+            }
+        )
+    table = pd.DataFrame(rows)
+    if rows:  # with gaps: a refused rollout has no price, one without a group no advantage
+        gaps = {"advantage": "Float64", "tokens": "Int64", "if unmerged": "Int64"}
+        table = table.astype(gaps)
+    silent = ("group", "reward", "advantage", "main cause", "warnings", "error")
+    for column in silent if rows else ():
+        if all(row[column] in ("", None, 0) for row in rows):
+            table = table.drop(columns=column)
+    return Overview(table, totals, tuple(advantages), tuple(worth))
+
+
+def counts_table(totals: Totals) -> pd.DataFrame:
+    """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
+    return pd.DataFrame(
+        [
+            {"kind": kind, "what": cause_name(name), "count": count, "what helps": sentence}
+            for kind, name, count, sentence in what_helps(totals)
+        ]
+    )
+
+
+def window_places(diagnosis: Diagnosis, most: int = 200) -> dict[str, tuple[int, int]]:
+    """Where a window of single tokens may start: label to (datum, position); breaks first."""
+    places = {
+        f"{label} (datum {datum}, position {position:,})": (datum, max(0, position - WINDOW // 2))
+        for datum, position, label in break_marks(diagnosis)[:most]
+    }
+    for datum in range(min(len(diagnosis.built.data), most)):
+        places[f"start of datum {datum}"] = (datum, 0)
+    return places if diagnosis.built.data else {}

@@ -1,0 +1,264 @@
+"""Sections 7 and 8: transcripts, conversations, the matrix."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.env.conversation import ConversationRollout
+from sequence_extension.env.endings import explain_ending
+from sequence_extension.env.episodes import Episode
+from sequence_extension.env.policies import policy_names
+from sequence_extension.env.tutor import TutorEnv, play
+from sequence_extension.figures.matrix import (
+    MATRIX_HEAD,
+    MATRIX_LOOK,
+    MATRIX_STEP,
+    matrix_breaks,
+    matrix_chart,
+    matrix_facts,
+    matrix_finding,
+)
+from sequence_extension.page.html import (
+    code_list,
+    code_of,
+    details_table,
+    figure_box,
+    note,
+    table_box,
+    titled_table,
+)
+from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
+from sequence_extension.rollout import PLACEHOLDER_LOGPROB
+from sequence_extension.text import number_text
+from sequence_extension.turns import TurnSpan
+from sequence_extension.wording import cause_name, span_words
+
+# The sketch of section 11: the next prompt keeps the tokens that were sampled.
+APPENDING_ENV = """from dataclasses import replace
+
+import tinker
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+
+
+class AppendingEnv(EnvFromMessageEnv):
+    async def initial_observation(self):
+        prompt, stop = await super().initial_observation()
+        self.held = prompt.to_ints()
+        return prompt, stop
+
+    async def step(self, action, *, extra=None):
+        result = await super().step(action, extra=extra)
+        if result.episode_done:
+            return result
+        new = result.next_observation.to_ints()
+        ends = [place for place, token in enumerate(new) if token == action[-1]]
+        self.held = self.held + action + new[ends[-2] + 1 :]  # what follows the last answer
+        return replace(result, next_observation=tinker.ModelInput.from_ints(self.held))"""
+
+
+def matrix_legend() -> str:
+    """What colour and mark of a cell mean, as HTML."""
+    examples = {"kept": "1/3", "better": "1/3", "split": "3/3", "broken": "3/3"}
+    items = "".join(
+        f'<li style="display:flex;align-items:center;gap:.4em">'
+        f'<span style="background:{MATRIX_LOOK[kind]["fill"]};color:{MATRIX_LOOK[kind]["ink"]};'
+        "min-width:3.2em;text-align:center;border-radius:3px;padding:.05em .3em;"
+        f'font-family:ui-monospace,monospace">{example} {MATRIX_LOOK[kind]["mark"]}</span>'
+        f"{MATRIX_LOOK[kind]['words']}</li>"
+        for kind, example in examples.items()
+    )
+    return (
+        '<ul style="list-style:none;margin:.5em 0;padding:0;display:flex;flex-wrap:wrap;'
+        f'gap:.4em 1.4em;font-size:.85em">{items}</ul>'
+    )
+
+
+def matrix_view(table: pd.DataFrame) -> mo.Html:
+    """The matrix in a box that scrolls sideways, its legend, and every cell as a table."""
+    names = table["renderer"].unique().tolist()
+    lanes = [
+        (MATRIX_HEAD + int((number + 0.5) * MATRIX_STEP[1]), name)
+        for number, name in enumerate(names)
+    ]
+    figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
+    breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
+    breaks = breaks[["#", "both had", "came", "held", "turn", "position", "cause"]]
+    facts = details_table(
+        matrix_facts(table),
+        f"The same {len(table)} cells as a table",
+        row_heads=True,
+        more=table_box(breaks, "The breaks that # stands for", merged=2, lead=1).text,
+    )
+    return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
+
+
+def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
+    """The conversation as bubbles: a prompt with its verdict, an answer with its reward.
+
+    The pupil's bubbles show what was sampled, markers and line breaks made visible.
+
+    Args:
+        episode: What to show.
+        spans: Its turns as `walk_turns` gives them.
+    """
+    items = []
+    opened: set[int] = set()
+    for line in episode.lines:
+        told = "".join(
+            char if char.isprintable() else "↵" if char == "\n" else f"\\u{ord(char):04x}"
+            for char in line.text
+        )
+        pupil = line.role == "pupil"
+        head = f"Turn {line.turn} · {'A pupil, as sampled' if pupil else 'O tutor'}"
+        if pupil:
+            head += f" · reward {number_text(episode.rewards[line.turn])}"
+        # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
+        if line.turn not in opened and (pupil or spans[line.turn].observation):
+            mark = "✕ " if spans[line.turn].splits else ""
+            head += f" · {mark}{span_words(spans[line.turn])}"
+        opened.add(line.turn)
+        items.append(
+            f"<li{' class=seq-pupil' * pupil}><small>{html.escape(head)}</small>"
+            f"<p>{html.escape(told)}</p>"
+        )
+    return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')
+
+
+def tutor_code() -> str:
+    """A script to start one's own environment from: the imports, `TutorEnv`, and `play`."""
+    imports = """import random
+import re
+from typing import Any
+
+from tinker_cookbook.completers import TokenCompleter
+from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
+from tinker_cookbook.rl.rollouts import do_single_rollout
+from tinker_cookbook.rl.types import (
+    PARSE_ERROR_MASKED_METRIC_KEY,
+    STOP_METRIC_PREFIX,
+    StopReason,
+    Trajectory,
+)"""
+    return f"{imports}\n\n\n{code_of(TutorEnv, play)}\n"
+
+
+def matrix_prose(table: pd.DataFrame) -> mo.Html:
+    """What the matrix shows, in sentences whose every name and number is read from it."""
+
+    def those(verdict: str, policy: str) -> list[str]:
+        found = table[(table["verdict"] == verdict) & (table["policy"] == policy)]
+        return found["renderer"].tolist()
+
+    claiming = table[table["claims"] == "yes"]["renderer"].nunique()
+    built = table[table["claims"] != "unknown"]["renderer"].nunique()
+    lines = [
+        f"Each cell is one rollout of section 7's tutor: datums over turns, so 1/3 means that "
+        f"three turns became one datum. {claiming} of {built} renderers claim extension.",
+        "- **Claimed, and yet it splits on plain answers:** " + code_list(those("broken", "plain")),
+        "- **Claimed, and yet it splits on reasoning:** " + code_list(those("broken", "reasoning")),
+        "- **Not claimed, and yet plain answers merge:** " + code_list(those("better", "plain")),
+        "- **Not claimed, and yet reasoning merges:** " + code_list(those("better", "reasoning")),
+    ]
+    text = "\n".join([lines[0], "", *lines[1:]])
+    policies = "\n".join(f"- `{name}`: {words}" for name, words in policy_names().items())
+    return mo.md(
+        f"{text}\n\nThe claim is about what a renderer writes. It cannot vouch for tokens that "
+        "no renderer would write, such as an answer spelled letter by letter (`respelled`): "
+        "the next prompt holds the same text in other tokens. The templates here are each "
+        "family's own; the vocabulary is one for all, so what hangs on where a tokenizer cuts "
+        "(`respelled`, `no_space`, `whitespace`) can differ for your model."
+        f"\n\n/// details | What each pupil does\n\n{policies}\n///"
+    )
+
+
+def unbuilt_view(table: pd.DataFrame) -> mo.Html:
+    """The renderers that could not be built, each with its reason; or that there are none."""
+    missing = table[table["claims"] == "unknown"].drop_duplicates("renderer")
+    if missing.empty:
+        return note(
+            f"All {table['renderer'].nunique()} renderers of the installed cookbook were built "
+            "on the vocabulary that comes with tml-renderers; nothing was downloaded."
+        )
+    return mo.Html("".join(note(reason, "look").text for reason in missing["reason"]))
+
+
+def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
+    """Everything about one episode: ending, transcript, breaks with their text, strips.
+
+    Args:
+        episode: What to show.
+        sampled: Its logprobs come from a model.
+    """
+    diagnosis = diagnose(episode.rollout)
+    return [
+        mo.md(explain_ending(episode)),
+        transcript(episode, diagnosis.spans),
+        breaks_view(diagnosis),
+        break_drawings(diagnosis),
+        note(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),
+        *rollout_figures(diagnosis, most=1),
+    ]
+
+
+def conversation_view(found: ConversationRollout) -> mo.Html:
+    """The verdict on a pasted conversation, turn by turn."""
+    assert found.rollout is not None
+    diagnosis = diagnose(found.rollout)
+    broken = {entry.turn: entry for entry in diagnosis.breaks}
+    rows = []
+    for span, message in zip(diagnosis.spans, found.answers, strict=True):
+        entry = broken.get(span.turn)
+        verdict = "extends" if span.turn else "opens the first datum"
+        if entry is not None:
+            verdict = f"splits at position {entry.position}: {cause_name(entry.cause)}"
+        rows.append(
+            {
+                "message": message,
+                "turn": span.turn,
+                "datum": span.datum,
+                "prompt tokens": span.observation,
+                "answer tokens": span.action,
+                "verdict": verdict,
+            }
+        )
+    notes = "".join(note(text, "look").text for text in found.notes)
+    return mo.vstack(
+        [
+            titled_table(pd.DataFrame(rows), "The assistant's messages as turns"),
+            *([mo.Html(notes)] if notes else []),
+            breaks_view(diagnosis),
+            break_drawings(diagnosis),
+            note(
+                f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
+                f"invented; {STAND_IN}."
+            ),
+            *rollout_figures(diagnosis, most=1),
+        ]
+    )
+
+
+class SecretField:
+    """A password field whose content shows nowhere: the editor prints the value of every widget
+    that a variable holds in its variables panel, but not what stands inside of this object.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.field = mo.ui.text(kind="password", label=label, full_width=True)
+
+    def __repr__(self) -> str:
+        return "SecretField()"
+
+    def reveal(self) -> str:
+        """What has been typed."""
+        return str(self.field.value)
+
+
+def is_live_editor() -> bool:
+    """True in `marimo edit` with a reader before it; an export says "edit" too, but has none."""
+    return mo.app_meta().mode == "edit" and mo.app_meta().request is not None

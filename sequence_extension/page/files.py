@@ -1,0 +1,276 @@
+"""Section 9: what a file holds, and one of its rollouts."""
+
+import html
+import json
+from collections.abc import Sequence
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.alignment import alignment_table, strip_facts, window
+from sequence_extension.break_table import break_marks, break_table, break_title
+from sequence_extension.cost import cost_sentence
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.formats.native import element_to_native, trajectory_to_native
+from sequence_extension.formats.records import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
+from sequence_extension.formats.stream import FILE_KEYS, MAX_FILE_BYTES, MAX_PAGE_ROLLOUTS, Reading
+from sequence_extension.overview import WINDOW, Overview, counts_table, window_places
+from sequence_extension.page.html import (
+    code_of,
+    code_spans,
+    details_table,
+    figure_box,
+    note,
+    table_box,
+)
+from sequence_extension.page.views import break_figure, strip_figure, verdict_list
+from sequence_extension.text import count_of, printable, share_text
+from sequence_extension.verdicts import verdicts
+from sequence_extension.wording import break_headline, lineage_sentence
+
+MAX_DRAWN_DATUMS = 300
+# Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
+MAX_REPORT_ROWS = 100
+MAX_REPORT_DETAILS = 12
+MAX_REPORT_BYTES = 150_000
+MAX_REPORT_RUNS = 400
+
+
+def issues_view(reading: Reading, most: int = 10) -> str:
+    """What could not be read, a sentence each, and what was left out, as HTML."""
+    rest = len(reading.issues) - most
+    parts = [
+        '<p class="seq-note seq-error" role="alert"><b>✕</b>'
+        f"<span>{code_spans(issue.message)}</span></p>"
+        for issue in reading.issues[:most]
+    ]
+    if rest > 0:
+        parts.append(note(f"{rest:,} more trajectories cannot be read.", "look").text)
+    if reading.left_out:
+        parts.append(note(reading.left_out, "look").text)
+    return "".join(parts)
+
+
+def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
+    """What a file holds: what could not be read, sums, causes by count, the price."""
+    totals = found.totals
+    parts = [issues_view(reading)]
+    if not totals.rollouts:
+        parts.append(note(f"No rollout can be shown: {source} holds none that can be read.").text)
+        return mo.Html("".join(parts))
+    counts = sorted(totals.datums_per_rollout.items())
+    spread = (
+        f"{counts[0][0]} to {counts[-1][0]} a rollout"
+        if len(counts) > 6
+        else ", ".join(
+            f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
+            for count, number in counts
+        )
+    )
+    refused = f" {totals.refused:,} refused." if totals.refused else ""
+    lines = [
+        f"<b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')} in "
+        f"{html.escape(source)}: <b>{count_of(totals.datums, 'datum')}</b> ({spread}).{refused}"
+        if totals.datums
+        else f"<b>{count_of(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
+        f"{refused}",
+        f"<b>{count_of(totals.processed, 'token')}</b> through the model: "
+        f"{share_text(totals.processed, totals.unmerged)}.",
+    ]
+    parts += [f"<p>{line}</p>" for line in lines]
+    if totals.causes or totals.warnings or totals.errors:
+        parts.append(
+            table_box(counts_table(totals), "Causes and warnings by count", name="seq-told").text
+        )
+    return mo.Html("".join(parts))
+
+
+def diagnosis_views(
+    diagnosis: Diagnosis, most: int = 40, drawn: int = 5, anchor: str = ""
+) -> list[mo.Html]:
+    """One rollout: price, a verdict a turn, and its first breaks drawn.
+
+    Args:
+        diagnosis: Of any rollout, also one that is refused.
+        most: Lines of verdicts at most.
+        drawn: Breaks drawn at most; the first stands open, the others unfold.
+        anchor: Id of the heading, where a link leads to it.
+    """
+    name = html.escape(printable(diagnosis.rollout.name, 120))
+    mark = f' id="{html.escape(anchor)}"' if anchor else ""
+    views = [mo.Html(f'<h3 class="seq-title"{mark}>{name}</h3>')]
+    if diagnosis.built.error_message is not None:
+        views.append(note(diagnosis.built.error_message, "error"))
+    else:
+        views.append(note(cost_sentence(diagnosis)))
+    lineage = lineage_sentence(diagnosis)
+    views += [note(lineage)] if lineage else []
+    views.append(verdict_list(verdicts(diagnosis), most))
+    for number, found in enumerate(diagnosis.breaks[:drawn]):
+        figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
+        if number:
+            title = html.escape(break_headline(found))
+            figure = mo.Html(
+                f'<details class="seq-facts"><summary>{title}</summary>{figure.text}</details>'
+            )
+        views.append(figure)
+    left = len(diagnosis.breaks) - drawn
+    if left > 0:
+        there = "section 9 of the app draws more, " if drawn < 5 else ""
+        told = f"{count_of(left, 'more break')} not drawn; {there}the command line names all."
+        views.append(note(told))
+    return views
+
+
+def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
+    """Alignment of one datum; empty where there is none, as when the rollout was refused."""
+    built = diagnosis.built
+    if datum >= len(built.data):
+        return pd.DataFrame()
+    return alignment_table(built, diagnosis.runs, diagnosis.rollout.vocab, [datum])
+
+
+def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[mo.Html]:
+    """A rollout as runs, and a window of one datum's tokens, with the window's facts as a table.
+
+    Args:
+        diagnosis: Of the rollout; too many turns to draw are said instead of drawn.
+        rows: From `datum_rows`, of one datum.
+        start: First position of the window.
+    """
+    datum = int(rows["datum"].iloc[0])
+    marks = break_marks(diagnosis)
+    views = []
+    turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
+    if datums <= MAX_DRAWN_DATUMS:
+        views.append(
+            figure_box(
+                runs_chart(
+                    diagnosis.runs, marks, shown=(datum, start, min(WINDOW, len(rows) - start))
+                ),
+                f"{count_of(turns, 'turn')} in {count_of(datums, 'datum')}; the frame marks the "
+                "window below",
+            )
+        )
+    else:
+        views.append(
+            note(f"{datums:,} datums are too many to draw; the window below shows their tokens.")
+        )
+    seen = window(rows, start, WINDOW)
+    return [
+        *views,
+        strip_figure(seen, [mark for mark in marks if mark[0] == datum]),
+        details_table(strip_facts(seen), "The window as a table"),
+    ]
+
+
+def dump_code() -> str:
+    """The two functions that write the file format, with the imports they need."""
+    imports = (
+        "import base64\nimport math\nfrom collections.abc import Mapping\nfrom typing import Any\n"
+        "\nimport tinker\nfrom tinker_cookbook.rl.types import Trajectory"
+    )
+    return f"{imports}\n\n\n{code_of(element_to_native, trajectory_to_native)}\n"
+
+
+def format_help() -> str:
+    """The file format in short, for readers of the page (markdown)."""
+    head = {"name": "optional", "group": "optional", "vocab": {"3": "optional text"}}
+    turns = [
+        {"ob": [1, 2, {"image": "id", "tokens": 4}], "ac": [3], "logprobs": [-0.1]},
+        {"append": [4], "ac": [5], "logprobs": [-0.2], "reward": 1.0},
+    ]
+    listed = ",\n  ".join(map(json.dumps, turns))
+    keys = ", ".join(f"`{key}`" for key in FILE_KEYS)
+    return f"""
+JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a line):
+
+```json
+{json.dumps(head)[:-1]},
+ "transitions": [
+  {listed}]}}
+```
+
+- `append` instead of `ob`: the previous observation, the previous action, then these tokens.
+- `logprobs` may be null, or hold null and `"NaN"`. `reward`, `episode_done` and `metrics` may be
+  left out; other keys are ignored. Turns, positions and indices count from 0.
+- Rollouts with the same `group` are one group: their advantages are the cookbook's.
+- An image is its id; `"data:image/png;base64,..."` holds the picture, and `"asset": "png"` makes
+  the id a location.
+- Also read: verifiers rollouts (`trajectory` with `tokens.prompt_ids`, `tokens.completion_ids`,
+  `tokens.completion_logprobs`), and turns with `prompt_token_ids` and `token_ids` or
+  `completion_token_ids`.
+- At most {MAX_FILE_BYTES // 2**20} MB a file, {MAX_ROLLOUT_TURNS:,} turns and
+  {MAX_ROLLOUT_TOKENS:,} tokens a rollout (history counted in every turn), and
+  {MAX_PAGE_ROLLOUTS:,} rollouts on this page. The command line reads any number:
+
+```bash
+uv run python 404_sequence_extension.py --trajectory rollouts.jsonl
+```
+"""
+
+
+def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
+    """The report on a file as a page to attach: bounded in size whatever the file holds.
+
+    Args:
+        reading: What was read.
+        found: From `overview` on it.
+        name: Of the file, for the title.
+    """
+    parts = [
+        f"<h1 class=seq-title>Report on {html.escape(printable(name, 120))}</h1>",
+        reading_view(reading, found, "the file").text,
+    ]
+    details: list[str] = []
+    told: list[tuple[int, Diagnosis, list[mo.Html]]] = []
+    size = 0
+
+    def detail(index: int, diagnosis: Diagnosis, drawn: int, around: Sequence[mo.Html]) -> str:
+        views = diagnosis_views(diagnosis, 12, drawn, f"report-{index}")
+        return "".join(view.text for view in [*views, *around])
+
+    order = [*found.worth, *(row for row in range(len(found.table)) if row not in found.worth)]
+    for index in order[:MAX_REPORT_DETAILS]:
+        advantage = found.advantages[index]
+        diagnosis = diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
+        places = window_places(diagnosis)
+        around = []
+        if places and len(diagnosis.runs) <= MAX_REPORT_RUNS:
+            datum, start = next(iter(places.values()))
+            around = window_views(diagnosis, datum_rows(diagnosis, datum), start)
+        text = detail(index, diagnosis, 1, around)
+        if details and size + len(text) > MAX_REPORT_BYTES:
+            break
+        size += len(text)
+        details.append(text)
+        told.append((index, diagnosis, around))
+    # what is left of the bytes goes to further breaks, folded
+    for at, (index, diagnosis, around) in enumerate(told):
+        most = min(5, len(diagnosis.breaks))
+        for drawn in sorted({most, 2}, reverse=True) if most > 1 else ():
+            text = detail(index, diagnosis, drawn, around)
+            if size + len(text) - len(details[at]) <= MAX_REPORT_BYTES:
+                size += len(text) - len(details[at])
+                details[at] = text
+                break
+    if len(found.table):
+        first = found.table.head(MAX_REPORT_ROWS)
+        links = {index: f"report-{index}" for index, _, _ in told}
+        listed = table_box(first, "Every rollout", name="seq-rollouts", links=links)
+        parts.append(listed.text)
+        if len(found.table) > len(first):
+            left = f"{len(found.table) - len(first):,} more rows are left out here."
+            parts.append(note(left, "look").text)
+    parts += details
+    if len(order) > len(details):
+        parts.append(
+            note(
+                f"The details of {len(order) - len(details):,} rollouts are left out to keep "
+                "this page small; those that split, warn or are refused came first. The command "
+                "line tells all: `python 404_sequence_extension.py --trajectory FILE`.",
+                "look",
+            ).text
+        )
+    return mo.Html("".join(parts) + "<hr>")

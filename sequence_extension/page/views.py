@@ -1,0 +1,165 @@
+"""Strips, breaks, verdicts and groups in the page."""
+
+import html
+import itertools
+from collections.abc import Sequence
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.alignment import alignment_table, window
+from sequence_extension.break_table import (
+    break_facts,
+    break_marks,
+    break_table,
+    break_title,
+    breaks_table,
+)
+from sequence_extension.breaks import Break
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.figures.breaks import BREAK_LANES, break_chart
+from sequence_extension.figures.group import group_chart, group_finding, group_lanes
+from sequence_extension.figures.runs import runs_chart, runs_finding
+from sequence_extension.figures.strip import STRIP_LANES, strip_chart, strip_finding
+from sequence_extension.overview import WINDOW
+from sequence_extension.page.html import details_table, figure_box, note, titled_table
+from sequence_extension.text import count_of
+from sequence_extension.verdicts import Verdict
+from sequence_extension.wording import break_headline
+
+# Said at figures of rollouts that were played alone.
+STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
+
+
+def strip_figure(
+    table: pd.DataFrame, breaks: Sequence[tuple[int, int, str]] = (), title: str | None = None
+) -> mo.Html:
+    """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
+    chart = strip_chart(table, title="", breaks=breaks, lane_labels=False)
+    top = chart.spec["padding"]["top"]
+    return figure_box(
+        chart,
+        strip_finding(table) if title is None else title,
+        lanes=[(y + top, name) for y, name in STRIP_LANES],
+    )
+
+
+def break_figure(table: pd.DataFrame, title: str) -> mo.Html:
+    """A break in the page: the finding as text, lane names that stay, and the facts as a table."""
+    chart = break_chart(table, lane_labels=False)
+    top = chart.spec["padding"]["top"]
+    drawn = figure_box(chart, title, lanes=[(y + top, name) for y, name in BREAK_LANES])
+    return mo.Html(drawn.text + details_table(break_facts(table), merged=2).text)
+
+
+def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
+    """Verdicts as a list that reads at any width: sign, label and sentences per turn.
+
+    Turns in a row that simply extend share one line. All texts are escaped.
+
+    Args:
+        listed: From `verdicts`.
+        most: Lines at most; what is left out is counted.
+    """
+    items: list[str] = []
+    groups = itertools.groupby(
+        listed, key=lambda item: "extends" if item.kind == "extends" else f"turn {item.turn}"
+    )
+    lines = [list(group) for _, group in groups]
+    signs = {"starts": "●", "extends": "✓", "splits": "✕", "look": "!"}
+    for line in lines[:most]:
+        first, last = line[0], line[-1]
+        turns = f"Turn {first.turn}" if first is last else f"Turns {first.turn} to {last.turn}"
+        label = first.label if first is last or first.kind != "extends" else "extend"
+        sentences = list(first.sentences)
+        if first is not last:
+            sentences = [f"Each observation starts with all that was held; datum {first.datum}."]
+        words = "".join(f"<li>{html.escape(sentence)}" for sentence in sentences)
+        short = first.headline.partition(": ")[2]
+        finding = f" <span>{html.escape(short)}</span>" if short else ""
+        items.append(
+            f'<li class="seq-verdict seq-verdict-{first.kind}"><p><b>{turns}</b> '
+            f'<span class="seq-verdict-sign"><span aria-hidden="true">{signs[first.kind]}</span> '
+            f"{html.escape(label)}</span>{finding}</p><ul>{words}</ul>"
+        )
+    rest = sum(len(line) for line in lines[most:])
+    more = f'<p class="seq-note">{rest} more turns are left out here.</p>' if rest else ""
+    return mo.Html(
+        f'<ol class="seq-verdicts" aria-label="Verdict per turn">{"".join(items)}</ol>{more}'
+    )
+
+
+def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
+    """The group figure in a box that scrolls, and the same facts as a table.
+
+    Args:
+        table: From `group_table`.
+        summary: From `group_summary`.
+    """
+    chart = group_chart(table)
+    top = chart.spec["padding"]["top"]
+    lanes = [(top + 30 * lane + 15, name) for lane, name in enumerate(group_lanes(table))]
+    figure = figure_box(chart, group_finding(table), lanes=lanes, lane_width="5.6rem")
+    return mo.Html(figure.text + details_table(summary).text)
+
+
+def breaks_view(diagnosis: Diagnosis) -> mo.Html:
+    """The breaks of a rollout as a table, or the sentence that there are none."""
+    if diagnosis.built.error_message is not None:
+        return note(diagnosis.built.error_message, "error")
+    turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
+    if not diagnosis.breaks:
+        return note(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
+    return titled_table(
+        breaks_table(diagnosis),
+        f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits",
+    )
+
+
+def break_drawings(diagnosis: Diagnosis, most: int | None = None) -> mo.Html:
+    """Breaks with both sides aligned: the first drawn, the others to unfold.
+
+    Args:
+        diagnosis: Of any rollout.
+        most: Breaks drawn at most; without it the first one of each cause.
+    """
+    firsts: dict[str, Break] = {}
+    for found in diagnosis.breaks:
+        firsts.setdefault(found.cause, found)
+    chosen = list(diagnosis.breaks[:most]) if most else list(firsts.values())
+    drawn = [
+        break_figure(break_table(diagnosis, found), break_title(diagnosis, found)).text
+        for found in chosen
+    ]
+    folded = [
+        f'<details class="seq-facts"><summary>{html.escape(break_headline(found))}</summary>'
+        f"{figure}</details>"
+        for found, figure in zip(chosen[1:], drawn[1:], strict=True)
+    ]
+    left = len(diagnosis.breaks) - len(drawn)
+    alike = "" if most else " of the same " + ("cause" if len(drawn) == 1 else "causes")
+    told = f"{count_of(left, 'more break')}{alike} not drawn."
+    rest = note(told).text if left > 0 else ""
+    return mo.Html("".join([*drawn[:1], *folded, rest]))
+
+
+def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> list[mo.Html]:
+    """A rollout as runs, and strips of the tokens around its first breaks.
+
+    Args:
+        diagnosis: Of any rollout; nothing is drawn where it has no datum.
+        size: Positions in one strip.
+        most: Strips at most. Where nothing splits, or nothing at all is shared, the strip shows
+            where the datum's first action begins.
+    """
+    if not diagnosis.built.data:
+        return []
+    marks = break_marks(diagnosis)
+    actions = {run.datum: run.start for run in reversed(diagnosis.runs) if run.part == "A"}
+    table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    places = [(datum, at or actions.get(datum, 0)) for datum, at, _ in marks[:most]]
+    shown = [figure_box(runs_chart(diagnosis.runs, marks), runs_finding(diagnosis.runs))]
+    for datum, position in places or [(0, actions.get(0, 0))]:
+        rows = window(table[table["datum"] == datum], max(0, position - size // 2), size)
+        shown.append(strip_figure(rows, [mark for mark in marks if mark[0] == datum]))
+    return shown

@@ -1,0 +1,123 @@
+"""Texts, counts and numbers as they are shown; nothing here can steer a terminal or hide."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+
+def shown(piece: str, limit: int = 24) -> str:
+    """What was typed, short and printable, for use in a sentence."""
+    short = piece if len(piece) <= limit else piece[: limit - 1] + "…"
+    return "`" + "".join(char if char.isprintable() else "?" for char in short) + "`"
+
+
+def count_of(count: int, noun: str) -> str:
+    """`1 datum`, `2 datums`: a count with its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def part_name(part: str, masked: bool = False) -> str:
+    """ "O" and "A" in words."""
+    return "observation" if part == "O" else "masked action" if masked else "action"
+
+
+def visible_text(text: str, limit: int = 40) -> str:
+    """Text of a token made visible: white space and control characters as symbols, cut short.
+
+    Characters that do not draw (controls, direction marks, lone surrogates) become their code
+    point, so that no text can hide, reorder or break what stands beside it.
+    """
+    shown = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+    out: list[str] = []
+    for char in text[: limit + 1]:
+        if char in shown:
+            out.append(shown[char])
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append(f"\\u{ord(char):04x}")
+    return "".join(out[:limit]) + ("…" if len(text) > limit else "")
+
+
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number as it is shown: few digits, `NaN` and `inf` by name, "" for none.
+
+    With the minus sign that `signed` and Vega's axes write.
+    """
+    if value is None or value is pd.NA:
+        return ""
+    number = float(value)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return f"{number:.{digits}g}".replace("-", "\u2212")
+
+
+def wrap_words(text: str, letters: int) -> list[str]:
+    """A text as lines of at most `letters` characters, broken between words."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= letters:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def signed(value: float) -> str:
+    """A number with its sign, short enough for a cell: +0.67, 0; rounding noise is ≈0."""
+    if value == 0:
+        return "0"
+    if abs(value) < 5e-7:
+        return "≈0"
+    if abs(value) < 0.005:
+        digits = f"{value:+.0e}"
+    elif abs(value) >= 10_000:
+        digits = f"{value:+.1e}"
+    elif abs(value) >= 100:
+        digits = f"{value:+.0f}"
+    else:
+        digits = f"{value:+.2f}".rstrip("0").rstrip(".")
+    return digits.replace("-", "\u2212")
+
+
+def describe_value(value: Any) -> str:
+    """A JSON value in a few characters, for use in a sentence."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return f"the text {shown(value)}" if isinstance(value, str) else shown(repr(value))
+
+
+def first_sentence(error: object) -> str:
+    """What an exception or warning says, cut after its first sentence, without the full stop."""
+    detail = " ".join(str(error).split()) or type(error).__name__
+    return re.split(r"(?<=[a-z])\. ", detail)[0][:300].rstrip(".")
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Text on one line that cannot steer a terminal: what does not draw becomes its code point."""
+    cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in cut)
+
+
+def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    """Kinds and counts, the most frequent first; among equals by name."""
+    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+
+
+def counts_text(counts: Mapping[Any, int]) -> str:
+    """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
+    return ", ".join(f"{kind} {count:,}" for kind, count in by_count(counts)) or "none"
+
+
+def share_text(part: int, whole: int) -> str:
+    """Tokens processed against unmerged, as a percentage of the latter."""
+    return f"{part / whole:.0%} of {whole:,} if no turn merged" if whole else "nothing to merge"
