@@ -12,6 +12,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from sequence_extension.alignment import window
+from sequence_extension.break_table import break_marks
+from sequence_extension.cookbook import trajectory_to_data
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.strip import strip_chart
+from sequence_extension.formats.stream import iter_rollouts, read_rollouts
+from sequence_extension.overview import WINDOW, window_places
+from sequence_extension.page.files import datum_rows
+
 TURNS = 100
 SIZES = (8_000, 32_000, 128_000)
 
@@ -63,7 +73,7 @@ def peak(work: Callable[[], Any]) -> float:
         tracemalloc.stop()
 
 
-def bench_files(nb: Any) -> list[dict[str, Any]]:
+def bench_files() -> list[dict[str, Any]]:
     """One row per size and kind of rollout.
 
     Args:
@@ -75,21 +85,21 @@ def bench_files(nb: Any) -> list[dict[str, Any]]:
             # the same rollout, with the history in every turn and with `append`
             data = json.dumps(long_rollout(TURNS, tokens, full=True, split=split)).encode()
             short = json.dumps(long_rollout(TURNS, tokens, split=split)).encode()
-            (rollout,) = nb.read_rollouts(data).rollouts
+            (rollout,) = read_rollouts(data).rollouts
 
             def bare(rollout: Any = rollout) -> Any:
-                return nb.trajectory_to_data(rollout.trajectory, 1.0)
+                return trajectory_to_data(rollout.trajectory, 1.0)
 
             def draw(rollout: Any = rollout) -> Any:
-                diagnosis = nb.diagnose(rollout)
-                datum, start = next(iter(nb.window_places(diagnosis).values()))
-                marks = nb.break_marks(diagnosis)
-                chart = nb.runs_chart(diagnosis.runs, marks, shown=(datum, start, nb.WINDOW))
-                seen = nb.window(nb.datum_rows(diagnosis, datum), start, nb.WINDOW)
-                return len(json.dumps(chart.to_dict())), nb.strip_chart(seen)
+                diagnosis = diagnose(rollout)
+                datum, start = next(iter(window_places(diagnosis).values()))
+                marks = break_marks(diagnosis)
+                chart = runs_chart(diagnosis.runs, marks, shown=(datum, start, WINDOW))
+                seen = window(datum_rows(diagnosis, datum), start, WINDOW)
+                return len(json.dumps(chart.to_dict())), strip_chart(seen)
 
             def read(data: bytes = data) -> Any:
-                return list(nb.iter_rollouts(io.BytesIO(data)))
+                return list(iter_rollouts(io.BytesIO(data)))
 
             def parse(data: bytes = data) -> Any:
                 return json.loads(data)
@@ -119,6 +129,5 @@ def bench_files(nb: Any) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     import pandas as pd
-    from conftest import load_notebook
 
-    print(pd.DataFrame(bench_files(load_notebook())).to_string(index=False))
+    print(pd.DataFrame(bench_files()).to_string(index=False))

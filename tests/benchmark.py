@@ -13,9 +13,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -31,8 +30,15 @@ from browser import (
     seat,
     serve,
 )
-from conftest import load_notebook
 from playwright.sync_api import Browser, sync_playwright
+
+from sequence_extension.alignment import alignment_table, window
+from sequence_extension.break_table import break_marks
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.drafts import drafts_to_rollout
+from sequence_extension.editor.scenarios import scenarios
+from sequence_extension.figures.strip import STRIP_WINDOW
+from sequence_extension.page.views import strip_figure
 
 SIZES = (14, 512, 4_000)
 # The longest list of tokens that one field of the editor takes is 2,000.
@@ -184,23 +190,23 @@ def edit(reader: Reader, label: str, texts: tuple[str, str], rounds: int) -> flo
     return statistics.median(seconds)
 
 
-def work(nb: ModuleType, tokens: int) -> float:
+def work(tokens: int) -> float:
     """Least seconds of the Python behind one edit: turns as typed to verdicts, table, figure."""
-    scenario = nb.scenarios()[next(iter(nb.scenarios()))]
+    scenario = scenarios()[next(iter(scenarios()))]
     drafts = list(scenario.drafts)
     extra = tokens - SIZES[0]
     for turn in (2, 1):
         more = min(max(extra, 0), FIELD_TOKENS)
         draft = drafts[turn]
-        drafts[turn] = nb.replace(draft, ob=f"{draft.ob} {ids(more)}".strip())
+        drafts[turn] = replace(draft, ob=f"{draft.ob} {ids(more)}".strip())
         extra -= more
 
     def once() -> Any:
-        rollout, _ = nb.drafts_to_rollout(tuple(drafts), scenario.vocab, "benchmark")
-        diagnosis = nb.diagnose(rollout)
-        table = nb.alignment_table(diagnosis.built, diagnosis.runs, scenario.vocab)
-        rows = nb.window(table[table["datum"] == 0], 0, nb.STRIP_WINDOW)
-        return nb.strip_figure(rows, nb.break_marks(diagnosis))
+        rollout, _ = drafts_to_rollout(tuple(drafts), scenario.vocab, "benchmark")
+        diagnosis = diagnose(rollout)
+        table = alignment_table(diagnosis.built, diagnosis.runs, scenario.vocab)
+        rows = window(table[table["datum"] == 0], 0, STRIP_WINDOW)
+        return strip_figure(rows, break_marks(diagnosis))
 
     return least(once, 5)
 
@@ -283,9 +289,8 @@ def measure(rounds: int) -> Iterator[Row]:
                 yield Row(f"static page {words}, {kind}", seconds, other, goal=1.3)
         browser.close()
 
-    nb = load_notebook()
     for tokens in SIZES:
-        yield Row(f"Python behind one edit, {tokens:,} tokens", 1000 * work(nb, tokens), unit="ms")
+        yield Row(f"Python behind one edit, {tokens:,} tokens", 1000 * work(tokens), unit="ms")
 
 
 def main() -> None:
@@ -298,7 +303,7 @@ def main() -> None:
     for row in measure(rounds):
         print(row.text(), flush=True)
     print("\nLong rollouts and large files:")
-    print(pd.DataFrame(bench_files(load_notebook())).to_string(index=False))
+    print(pd.DataFrame(bench_files()).to_string(index=False))
 
 
 if __name__ == "__main__":

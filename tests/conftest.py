@@ -1,12 +1,9 @@
 """Fixtures: the notebook as a module, as an app, in the editor and as a static page."""
 
-import importlib
 import os
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import (
@@ -33,8 +30,6 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-import sequence_extension
-
 # Else each of the thirty processes that the tests start would compile the libraries anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -44,30 +39,6 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 # Of the two processes (`-n 2` in pyproject.toml) one takes the files that need a server and one
 # the rest: each server and each export is made once, and both take about as long.
 SERVED = ("test_edit.py", "test_edit_matrix.py", "test_run", "test_served")
-
-
-MODULES = [
-    importlib.import_module(module.name)
-    for module in pkgutil.walk_packages(sequence_extension.__path__, "sequence_extension.")
-    if not module.ispkg and not module.name.endswith("__main__")
-]
-
-
-class Names:
-    """Every function behind the notebook by name, whatever module it stands in."""
-
-    def __getattr__(self, name: str) -> Any:
-        return next(vars(module)[name] for module in MODULES if name in vars(module))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        for module in MODULES:
-            if name in vars(module):
-                setattr(module, name, value)
-
-
-@pytest.fixture(scope="session")
-def nb() -> Any:
-    return Names()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

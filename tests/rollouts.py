@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import tinker
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.types import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, Transition
+
+from sequence_extension.env.episodes import run_episodes
+from sequence_extension.rollout import Rollout
 
 CASES = [
     json.loads(line)
@@ -54,12 +56,12 @@ def make_trajectory(*turns: Transition | tuple[Sequence[Any], Sequence[int]]) ->
     )
 
 
-def make_rollout(nb: ModuleType, *turns: Any, vocab: Mapping[int, str] | None = None) -> Any:
+def make_rollout(*turns: Any, vocab: Mapping[int, str] | None = None) -> Any:
     """A `Rollout` of the notebook."""
-    return nb.Rollout("made", make_trajectory(*turns), vocab or {})
+    return Rollout("made", make_trajectory(*turns), vocab or {})
 
 
-def case_rollout(nb: ModuleType, case: Mapping[str, Any]) -> Any:
+def case_rollout(case: Mapping[str, Any]) -> Any:
     """One line of cases.jsonl as a rollout: read here on its own, not by the notebook."""
     turns = []
     for turn in case["transitions"]:
@@ -74,12 +76,12 @@ def case_rollout(nb: ModuleType, case: Mapping[str, Any]) -> Any:
         made.metrics.update(turn.get("metrics", {}))
         turns.append(made)
     vocab = {int(token): text for token, text in case.get("vocab", {}).items()}
-    return nb.Rollout(case["name"], make_trajectory(*turns), vocab)
+    return Rollout(case["name"], make_trajectory(*turns), vocab)
 
 
-def episode_of(nb: ModuleType, spec: Any, tokenizer: Any = None) -> Any:
+def episode_of(spec: Any, tokenizer: Any = None) -> Any:
     """One scripted episode of the notebook; `ValueError` with its sentence where it has none."""
-    episode = nb.run_episodes([spec], tokenizer)[0]
+    episode = run_episodes([spec], tokenizer)[0]
     if isinstance(episode, str):
         raise ValueError(episode)
     return episode

@@ -10,7 +10,6 @@
 """
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,18 @@ from rollouts import CASES, case_rollout, make_trajectory, make_turn, picture
 from tinker_cookbook.exceptions import DataValidationError
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
+
+from sequence_extension.alignment import alignment_table, conservation, datum_counts
+from sequence_extension.datums import Built, build_datums, datum_tensor
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.rollout import (
+    Rollout,
+    elements_to_model_input,
+    input_length,
+    model_input_to_elements,
+    token_position,
+)
+from sequence_extension.turns import datum_runs, walk_turns
 
 FRAME, OTHER = picture("frame", 3), picture("other frame", 1)
 
@@ -49,16 +60,16 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     return make_trajectory(*turns)
 
 
-def elements(nb: ModuleType, turn: Any) -> list[Any]:
-    return nb.model_input_to_elements(turn.ob)
+def elements(turn: Any) -> list[Any]:
+    return model_input_to_elements(turn.ob)
 
 
-def splits(nb: ModuleType, trajectory: Trajectory) -> list[int]:
+def splits(trajectory: Trajectory) -> list[int]:
     """Turns that do not continue what was held: the rule written down as plainly as can be."""
     found: list[int] = []
     held: list[Any] = []
     for index, turn in enumerate(trajectory.transitions):
-        ob = elements(nb, turn)
+        ob = elements(turn)
         if held and ob[: len(held)] != held:
             found.append(index)
             held = []
@@ -68,14 +79,14 @@ def splits(nb: ModuleType, trajectory: Trajectory) -> list[int]:
 
 @settings(max_examples=300, deadline=None)
 @given(trajectories(), st.sampled_from([1.0, -0.5]))
-def test_datums_hold_every_action_once(nb: ModuleType, trajectory: Trajectory, adv: float) -> None:
+def test_datums_hold_every_action_once(trajectory: Trajectory, adv: float) -> None:
     """Properties 1 to 4, on the real datums and the walk beside them."""
-    built = nb.build_datums(trajectory, adv)
-    spans = nb.walk_turns(trajectory)
+    built = build_datums(trajectory, adv)
+    spans = walk_turns(trajectory)
     assert built.error_code is None
-    assert [span.turn for span in spans if span.splits] == splits(nb, trajectory)
+    assert [span.turn for span in spans if span.splits] == splits(trajectory)
     assert len(built.data) == 1 + sum(span.splits for span in spans)
-    table = nb.alignment_table(built, nb.datum_runs(spans))
+    table = alignment_table(built, datum_runs(spans))
     rows = table[~table["mask"].isna()]
     masked = {span.turn for span in spans if span.masked}
     opening = table[(table["position"] == 0) & (table["part"] == "A")]
@@ -95,8 +106,8 @@ def test_datums_hold_every_action_once(nb: ModuleType, trajectory: Trajectory, a
     lost = sum(spans[turn].action for turn in masked)
     lost += sum(turn not in masked for turn in opening["turn"])
     assert rows["mask"].sum() == actions - lost
-    counts = nb.datum_counts(built, nb.datum_runs(spans))
-    assert nb.conservation(counts)[1] == "holds"
+    counts = datum_counts(built, datum_runs(spans))
+    assert conservation(counts)[1] == "holds"
     assert counts["trained"].sum() == actions - lost
 
 
@@ -115,9 +126,9 @@ def traced(trajectory: Trajectory) -> list[list[float]]:
     return [list(datum.loss_fn_inputs["logprobs"].data) for datum in data]
 
 
-def check_trace(nb: ModuleType, trajectory: Trajectory) -> None:
-    spans = nb.walk_turns(trajectory)
-    table = nb.alignment_table(nb.build_datums(trajectory), nb.datum_runs(spans))
+def check_trace(trajectory: Trajectory) -> None:
+    spans = walk_turns(trajectory)
+    table = alignment_table(build_datums(trajectory), datum_runs(spans))
     for index, marks in enumerate(traced(trajectory)):
         rows = table[table["datum"] == index]
         turn, part = rows["turn"].tolist()[1:], rows["part"].tolist()[1:]
@@ -126,22 +137,20 @@ def check_trace(nb: ModuleType, trajectory: Trajectory) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(trajectories())
-def test_turn_and_part_come_back_from_the_cookbook(nb: ModuleType, trajectory: Trajectory) -> None:
-    check_trace(nb, trajectory)
+def test_turn_and_part_come_back_from_the_cookbook(trajectory: Trajectory) -> None:
+    check_trace(trajectory)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_turn_and_part_of_the_cases(nb: ModuleType, case: dict[str, Any]) -> None:
+def test_turn_and_part_of_the_cases(case: dict[str, Any]) -> None:
     if case["expected"]["error"] is None:
-        check_trace(nb, case_rollout(nb, case).trajectory)
+        check_trace(case_rollout(case).trajectory)
 
 
-def test_new_observation_tokens_belong_to_the_turn_that_brought_them(nb: ModuleType) -> None:
+def test_new_observation_tokens_belong_to_the_turn_that_brought_them() -> None:
     """The tracer sees actions only; observations are checked by hand."""
     trajectory = make_trajectory(([1, 2], [3]), ([1, 2, 3, 4], [5]), ([9, 4], [6, 7]))
-    table = nb.alignment_table(
-        nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
-    )
+    table = alignment_table(build_datums(trajectory), datum_runs(walk_turns(trajectory)))
     assert (table["turn"].astype(str) + table["part"]).tolist() == [
         "0O", "0O", "0A", "1O", "1A", "2O", "2O", "2A", "2A",
     ]  # fmt: skip
@@ -150,39 +159,37 @@ def test_new_observation_tokens_belong_to_the_turn_that_brought_them(nb: ModuleT
 # The two examples of the tutorial
 
 
-def masks(nb: ModuleType, *turns: tuple[Sequence[int], Sequence[int]]) -> list[list[float]]:
-    return [
-        nb.datum_tensor(datum, "mask") for datum in nb.build_datums(make_trajectory(*turns)).data
-    ]
+def masks(*turns: tuple[Sequence[int], Sequence[int]]) -> list[list[float]]:
+    return [datum_tensor(datum, "mask") for datum in build_datums(make_trajectory(*turns)).data]
 
 
-def test_three_turns_that_extend(nb: ModuleType) -> None:
+def test_three_turns_that_extend() -> None:
     # tokens  100 101 102 103 | 200 201 | 300 301 | 400 401 402 | 500 | 600 601
     # mask        0   0   0       1   1     0   0     1   1   1     0     1   1
     o1, a1, o2, a2 = [100, 101, 102, 103], [200, 201], [300, 301], [400, 401, 402]
     turns = [(o1, a1), (o1 + a1 + o2, a2), (o1 + a1 + o2 + a2 + [500], [600, 601])]
-    assert masks(nb, *turns) == [[0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]]
-    (datum,) = nb.build_datums(make_trajectory(*turns)).data
+    assert masks(*turns) == [[0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]]
+    (datum,) = build_datums(make_trajectory(*turns)).data
     assert datum.model_input.length == 13
 
 
-def test_a_context_reset(nb: ModuleType) -> None:
+def test_a_context_reset() -> None:
     # tokens  100 101 | 200 201      300 301 302 | 400 401
     # mask        0     1   1            0   0     1   1
     turns = [([100, 101], [200, 201]), ([300, 301, 302], [400, 401])]
-    assert masks(nb, *turns) == [[0, 1, 1], [0, 0, 1, 1]]
-    data = nb.build_datums(make_trajectory(*turns)).data
+    assert masks(*turns) == [[0, 1, 1], [0, 0, 1, 1]]
+    data = build_datums(make_trajectory(*turns)).data
     assert [datum.model_input.length for datum in data] == [3, 4]
 
 
 # The table
 
 
-def test_rows_are_inputs_with_their_targets(nb: ModuleType) -> None:
+def test_rows_are_inputs_with_their_targets() -> None:
     trajectory = make_trajectory(make_turn([1, FRAME, 2], [3, 4], [-0.5, -0.25]))
-    table = nb.alignment_table(
-        nb.build_datums(trajectory, 2.0),
-        nb.datum_runs(nb.walk_turns(trajectory)),
+    table = alignment_table(
+        build_datums(trajectory, 2.0),
+        datum_runs(walk_turns(trajectory)),
         {1: "one", 4: "four"},
     )
     assert table["label"].tolist() == ["1", "img", "img", "img", "2", "3", "4"]
@@ -196,35 +203,35 @@ def test_rows_are_inputs_with_their_targets(nb: ModuleType) -> None:
     assert table.iloc[-1][["target", "mask", "advantage", "logprob"]].isna().all()
 
 
-def test_table_of_single_datums(nb: ModuleType) -> None:
+def test_table_of_single_datums() -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]), ([7, 8], [9]))
-    built, runs = nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
-    whole = nb.alignment_table(built, runs)
-    some = nb.alignment_table(built, runs, only=[2, 0])
+    built, runs = build_datums(trajectory), datum_runs(walk_turns(trajectory))
+    whole = alignment_table(built, runs)
+    some = alignment_table(built, runs, only=[2, 0])
     assert some["datum"].unique().tolist() == [0, 2]
     assert some["token"].tolist() == whole[whole["datum"] != 1]["token"].tolist()
 
 
-def test_table_of_nothing_has_its_columns(nb: ModuleType) -> None:
-    table = nb.alignment_table(nb.Built(()), [])
+def test_table_of_nothing_has_its_columns() -> None:
+    table = alignment_table(Built(()), [])
     assert table.empty
     assert {"datum", "position", "mask", "target_label"} <= set(table.columns)
 
 
-def test_table_refuses_to_draw_what_does_not_add_up(nb: ModuleType) -> None:
+def test_table_refuses_to_draw_what_does_not_add_up() -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]))
-    built, runs = nb.build_datums(trajectory), nb.datum_runs(nb.walk_turns(trajectory))
+    built, runs = build_datums(trajectory), datum_runs(walk_turns(trajectory))
     with pytest.raises(ValueError, match="made 2 datums where the prefix rule explains 1"):
-        nb.alignment_table(built, runs[:2])
+        alignment_table(built, runs[:2])
     with pytest.raises(ValueError, match="Datum 1 holds 3 tokens, but its turns account for 2"):
-        nb.alignment_table(built, runs[:3])
+        alignment_table(built, runs[:3])
 
 
-def test_time_grows_with_tokens_not_with_datums_squared(nb: ModuleType) -> None:
+def test_time_grows_with_tokens_not_with_datums_squared() -> None:
     """1,500 datums of a few tokens: each run is looked at once, not once per datum."""
     turns = [make_turn([turn, 5_000 + turn], [turn]) for turn in range(1_500)]
     trajectory = make_trajectory(*turns)
-    built, spans = nb.build_datums(trajectory), nb.walk_turns(trajectory)
+    built, spans = build_datums(trajectory), walk_turns(trajectory)
 
     class Counted(list):
         looks = 0
@@ -234,7 +241,7 @@ def test_time_grows_with_tokens_not_with_datums_squared(nb: ModuleType) -> None:
                 Counted.looks += 1
                 yield item
 
-    table = nb.alignment_table(built, Counted(nb.datum_runs(spans)))
+    table = alignment_table(built, Counted(datum_runs(spans)))
     assert table["datum"].max() == 1_499
     assert Counted.looks <= 4 * 1_500
 
@@ -242,27 +249,27 @@ def test_time_grows_with_tokens_not_with_datums_squared(nb: ModuleType) -> None:
 # Elements, walks and runs
 
 
-def test_elements_come_and_go(nb: ModuleType) -> None:
+def test_elements_come_and_go() -> None:
     flat = [1, 2, FRAME, FRAME, 3, OTHER]
-    model_input = nb.elements_to_model_input(flat)
-    assert nb.model_input_to_elements(model_input) == flat
-    assert nb.input_length(model_input) == model_input.length == 3 + 3 + 3 + 1
-    assert [nb.token_position(model_input, k) for k in range(7)] == [0, 1, 2, 5, 8, 9, 10]
-    assert nb.model_input_to_elements(nb.elements_to_model_input([])) == []
+    model_input = elements_to_model_input(flat)
+    assert model_input_to_elements(model_input) == flat
+    assert input_length(model_input) == model_input.length == 3 + 3 + 3 + 1
+    assert [token_position(model_input, k) for k in range(7)] == [0, 1, 2, 5, 8, 9, 10]
+    assert model_input_to_elements(elements_to_model_input([])) == []
 
 
-def test_walking_changes_nothing(nb: ModuleType) -> None:
+def test_walking_changes_nothing() -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([1, 2, 3, 4], [5]))
     before = trajectory.transitions[0].ob.model_dump_json()
-    nb.diagnose(nb.Rollout("made", trajectory))
+    diagnose(Rollout("made", trajectory))
     assert trajectory.transitions[0].ob.model_dump_json() == before
     assert trajectory.transitions[0].ac.tokens == [3]
 
 
 @settings(max_examples=150, deadline=None)
 @given(trajectories())
-def test_runs_tile_every_datum(nb: ModuleType, trajectory: Trajectory) -> None:
-    runs = nb.datum_runs(nb.walk_turns(trajectory))
+def test_runs_tile_every_datum(trajectory: Trajectory) -> None:
+    runs = datum_runs(walk_turns(trajectory))
     for index, datum in enumerate(trajectory_to_data(trajectory, 1.0)):
         ends = [0]
         for run in (run for run in runs if run.datum == index):
@@ -313,13 +320,11 @@ def test_runs_tile_every_datum(nb: ModuleType, trajectory: Trajectory) -> None:
         ),
     ],
 )
-def test_refusals_name_the_turn(
-    nb: ModuleType, turns: list[Any], error: type[Exception], words: str
-) -> None:
+def test_refusals_name_the_turn(turns: list[Any], error: type[Exception], words: str) -> None:
     trajectory = make_trajectory(*turns)
     with pytest.raises(error):
         trajectory_to_data(trajectory, 1.0)
-    built = nb.build_datums(trajectory)
+    built = build_datums(trajectory)
     assert built.error_code == error.__name__
     assert words in built.error_message
     assert built.data == ()
@@ -327,7 +332,7 @@ def test_refusals_name_the_turn(
 
 @settings(max_examples=200, deadline=None)
 @given(trajectories(), st.data())
-def test_every_refusal_is_explained(nb: ModuleType, trajectory: Trajectory, data: Any) -> None:
+def test_every_refusal_is_explained(trajectory: Trajectory, data: Any) -> None:
     """Whatever is wrong with logprobs and ends, the sentence names a turn and never fails."""
     for turn in trajectory.transitions:
         change = data.draw(st.sampled_from(["", "", "none", "short", "long", "drop"]))
@@ -339,11 +344,11 @@ def test_every_refusal_is_explained(nb: ModuleType, trajectory: Trajectory, data
             turn.ac.maybe_logprobs = [*turn.ac.logprobs, -1.0]
         elif change == "drop":
             turn.ac.tokens, turn.ac.maybe_logprobs = [], []
-    built = nb.build_datums(trajectory)
+    built = build_datums(trajectory)
     if built.error_code is not None:
         assert built.error_message.startswith(("Turn ", "The datum that ends with turn "))
     else:
-        spans = nb.walk_turns(trajectory)
-        table = nb.alignment_table(built, nb.datum_runs(spans))
+        spans = walk_turns(trajectory)
+        table = alignment_table(built, datum_runs(spans))
         assert len(table) == sum(datum.model_input.length + 1 for datum in built.data)
         assert np.array_equal(table["position"] == 0, table["datum"].diff().fillna(1) != 0)

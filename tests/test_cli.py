@@ -23,10 +23,12 @@ from typing import Any
 
 import pytest
 from browser import NOTEBOOK, clean_environment
-from conftest import load_notebook
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 
-nb = load_notebook()
+from sequence_extension.cli import main
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.formats.stream import read_rollouts
+from sequence_extension.report import report_entry, write_report
 
 CASES = Path(__file__).parent / "cases.jsonl"
 EXPECTED = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
@@ -59,7 +61,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         if standard_input:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         try:
-            code = nb.main(["--trajectory", "-" if standard_input else str(path), *options])
+            code = main(["--trajectory", "-" if standard_input else str(path), *options])
         except SystemExit as stop:
             code = int(stop.code or 0)
         out, err = capsys.readouterr()
@@ -161,7 +163,7 @@ def test_images_are_written_as_they_were_read(run: Any) -> None:
 def case_report() -> list[dict[str, Any]]:
     out = io.StringIO()
     with CASES.open("rb") as stream:
-        _, issues = nb.write_report(stream, out, True, None)
+        _, issues = write_report(stream, out, True, None)
     assert issues == []
     reported: list[dict[str, Any]] = json.loads(out.getvalue())["trajectories"]
     return reported
@@ -192,8 +194,8 @@ def test_known_answers(number: int, case_report: list[dict[str, Any]]) -> None:
 
 def test_report_is_that_of_the_cookbook() -> None:
     """Invariant 2, from the datums and not from the answers."""
-    for rollout in nb.read_rollouts(CASES.read_bytes()).rollouts:
-        entry = nb.report_entry(nb.diagnose(rollout))
+    for rollout in read_rollouts(CASES.read_bytes()).rollouts:
+        entry = report_entry(diagnose(rollout))
         if entry["error"] is None:
             data = trajectory_to_data(rollout.trajectory, 1.0)
             assert [d["tokens"] for d in entry["datums"]] == [d.model_input.length for d in data]
@@ -260,7 +262,7 @@ def test_files_that_cannot_be_opened(
     path: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Invariants 3, 4 and 7."""
-    assert nb.main(["--trajectory", os.path.join(tmp_path, path)]) == 2
+    assert main(["--trajectory", os.path.join(tmp_path, path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -285,7 +287,7 @@ def test_files_that_cannot_be_opened(
 def test_arguments_without_sense(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Invariants 3, 4 and 7."""
     with pytest.raises(SystemExit) as stop:
-        nb.main(argv)
+        main(argv)
     assert stop.value.code == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -296,12 +298,12 @@ def test_arguments_without_sense(argv: list[str], capsys: pytest.CaptureFixture[
 def test_help_and_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     """Invariant 3: both exit with 0 and say how to use it."""
     with pytest.raises(SystemExit) as stop:
-        nb.main(["--help"])
+        main(["--help"])
     assert stop.value.code == 0
     said = capsys.readouterr().out
     for word in ("--trajectory FILE", "--json", "--max-datums N", "standard input", "exit codes"):
         assert word in said
-    assert nb.main([]) == 0
+    assert main([]) == 0
     said = capsys.readouterr().out
     assert said.count("\n") == 2
     assert "--trajectory FILE" in said
@@ -388,7 +390,7 @@ def test_lines_are_read_one_by_one() -> None:
             asked.append(out.getvalue().count('"name"'))
             return next(self.lines, b"")
 
-    nb.write_report(Slow(), out, True, None)
+    write_report(Slow(), out, True, None)
     assert asked == [0, 1, 2, 3, 4, 5]
 
 

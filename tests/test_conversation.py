@@ -10,12 +10,22 @@ Invariants:
 """
 
 import json
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.env.conversation import (
+    CONVERSATION_CHARACTERS,
+    CONVERSATION_MESSAGES,
+    conversation_rollout,
+    parse_conversation,
+)
+from sequence_extension.env.renderers import build_renderer, renderer_names
+from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.turns import walk_turns
 
 # Renderers warn about conversations they were not made for; these tests give them many.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -53,19 +63,19 @@ def reasoned(turns: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def built(nb: ModuleType) -> dict[str, Any]:
+def built() -> dict[str, Any]:
     """Every renderer that can be built on the offline vocabulary."""
-    tokenizer = nb.offline_tokenizer()
-    pairs = {name: nb.build_renderer(name, tokenizer)[0] for name in nb.renderer_names()}
+    tokenizer = offline_tokenizer()
+    pairs = {name: build_renderer(name, tokenizer)[0] for name in renderer_names()}
     return {name: renderer for name, renderer in pairs.items() if renderer is not None}
 
 
-def datums(nb: ModuleType, messages: Any, renderer: Any) -> int:
-    read = nb.parse_conversation(json.dumps(messages))
+def datums(messages: Any, renderer: Any) -> int:
+    read = parse_conversation(json.dumps(messages))
     assert read.issues == ()
-    found = nb.conversation_rollout(read.messages, renderer)
+    found = conversation_rollout(read.messages, renderer)
     assert found.issues == ()
-    diagnosis = nb.diagnose(found.rollout)
+    diagnosis = diagnose(found.rollout)
     assert diagnosis.built.error_code is None
     return len(diagnosis.built.data)
 
@@ -99,28 +109,28 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: repr(text[:40]))
-def test_what_cannot_be_read_says_why(nb: ModuleType, text: str) -> None:
-    read = nb.parse_conversation(text)
+def test_what_cannot_be_read_says_why(text: str) -> None:
+    read = parse_conversation(text)
     assert read.messages == ()
     assert any(REFUSED[text] in issue for issue in read.issues), read.issues
     assert all(len(issue) < 300 and "\n" not in issue for issue in read.issues)
 
 
-def test_every_bad_message_gets_its_own_sentence(nb: ModuleType) -> None:
-    read = nb.parse_conversation('[{"role": "user"}, {"role": "assistant"}, 5]')
+def test_every_bad_message_gets_its_own_sentence() -> None:
+    read = parse_conversation('[{"role": "user"}, {"role": "assistant"}, 5]')
     assert [issue.split()[1] for issue in read.issues[:3]] == ["0", "1", "2"]
 
 
-def test_size_is_bounded(nb: ModuleType) -> None:
-    long = json.dumps([{"role": "assistant", "content": "x" * nb.CONVERSATION_CHARACTERS}])
-    assert "characters long" in nb.parse_conversation(long).issues[0]
-    many = json.dumps([{"role": "assistant", "content": ""}] * (nb.CONVERSATION_MESSAGES + 1))
-    assert "too many" in nb.parse_conversation(many).issues[0]
-    most = json.dumps([{"role": "assistant", "content": ""}] * nb.CONVERSATION_MESSAGES)
-    assert nb.parse_conversation(most).issues == ()
+def test_size_is_bounded() -> None:
+    long = json.dumps([{"role": "assistant", "content": "x" * CONVERSATION_CHARACTERS}])
+    assert "characters long" in parse_conversation(long).issues[0]
+    many = json.dumps([{"role": "assistant", "content": ""}] * (CONVERSATION_MESSAGES + 1))
+    assert "too many" in parse_conversation(many).issues[0]
+    most = json.dumps([{"role": "assistant", "content": ""}] * CONVERSATION_MESSAGES)
+    assert parse_conversation(most).issues == ()
 
 
-def test_forms_that_chat_apis_write_are_read(nb: ModuleType) -> None:
+def test_forms_that_chat_apis_write_are_read() -> None:
     text = json.dumps(
         {
             "messages": [
@@ -137,7 +147,7 @@ def test_forms_that_chat_apis_write_are_read(nb: ModuleType) -> None:
             ]
         }
     )
-    user, assistant, tool = nb.parse_conversation(text).messages
+    user, assistant, tool = parse_conversation(text).messages
     assert user == {"role": "user", "content": "2 plus 3?"}
     assert assistant["content"] == [
         {"type": "thinking", "thinking": "I call the tool."},
@@ -180,38 +190,36 @@ text_messages = st.lists(
 
 @SETTINGS
 @given(st.text(max_size=60) | json_values.map(json.dumps))
-def test_any_text_gives_messages_or_sentences(nb: ModuleType, text: str) -> None:
-    read = nb.parse_conversation(text)
+def test_any_text_gives_messages_or_sentences(text: str) -> None:
+    read = parse_conversation(text)
     assert bool(read.messages) != bool(read.issues)
 
 
 @SETTINGS
 @given(messages=text_messages, data=st.data())
 def test_any_conversation_gives_turns_or_a_sentence(
-    nb: ModuleType, built: dict[str, Any], messages: Any, data: st.DataObject
+    built: dict[str, Any], messages: Any, data: st.DataObject
 ) -> None:
-    read = nb.parse_conversation(json.dumps(messages))
+    read = parse_conversation(json.dumps(messages))
     name = data.draw(st.sampled_from(sorted(built)))
     if read.issues:
         return
-    found = nb.conversation_rollout(read.messages, built[name])
+    found = conversation_rollout(read.messages, built[name])
     assert (found.rollout is None) == bool(found.issues)
     if found.rollout is not None:
         assert len(found.rollout.trajectory.transitions) == len(found.answers)
-        assert nb.diagnose(found.rollout).built.error_code is None
+        assert diagnose(found.rollout).built.error_code is None
 
 
 # --- 2: observation and action ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [plain, reasoned])
-def test_turns_are_the_renderers_own_prompt_and_answer(
-    nb: ModuleType, built: dict[str, Any], kind: Any
-) -> None:
+def test_turns_are_the_renderers_own_prompt_and_answer(built: dict[str, Any], kind: Any) -> None:
     seen = 0
     for name, renderer in built.items():
-        messages = list(nb.parse_conversation(json.dumps(kind(2))).messages)
-        found = nb.conversation_rollout(messages, renderer)
+        messages = list(parse_conversation(json.dumps(kind(2))).messages)
+        found = conversation_rollout(messages, renderer)
         if found.rollout is None:
             continue
         for index, transition in zip(
@@ -238,13 +246,13 @@ def test_turns_are_the_renderers_own_prompt_and_answer(
 
 
 def test_plain_conversations_stay_one_datum_where_extension_is_claimed(
-    nb: ModuleType, built: dict[str, Any]
+    built: dict[str, Any],
 ) -> None:
     claiming = [name for name, renderer in built.items() if renderer.has_extension_property]
     assert len(claiming) >= 10
     for name in claiming:
         expected = 3 if name in PROMPT_DROPPED else 1
-        assert datums(nb, plain(3), built[name]) == expected, name
+        assert datums(plain(3), built[name]) == expected, name
 
 
 @SETTINGS
@@ -257,7 +265,7 @@ def test_plain_conversations_stay_one_datum_where_extension_is_claimed(
     data=st.data(),
 )
 def test_any_plain_answers_stay_one_datum_where_extension_is_claimed(
-    nb: ModuleType, built: dict[str, Any], answers: list[str], data: st.DataObject
+    built: dict[str, Any], answers: list[str], data: st.DataObject
 ) -> None:
     claiming = sorted(
         name
@@ -268,24 +276,22 @@ def test_any_plain_answers_stay_one_datum_where_extension_is_claimed(
     for answer in answers:
         messages.append({"role": "user", "content": "Go on."})
         messages.append({"role": "assistant", "content": answer})
-    assert datums(nb, messages, built[data.draw(st.sampled_from(claiming))]) == 1
+    assert datums(messages, built[data.draw(st.sampled_from(claiming))]) == 1
 
 
-def test_reasoning_splits_where_it_is_stripped_from_history(
-    nb: ModuleType, built: dict[str, Any]
-) -> None:
+def test_reasoning_splits_where_it_is_stripped_from_history(built: dict[str, Any]) -> None:
     # qwen3 writes [O1 <think>..</think> A1], then shows [O1 A1 O2]: three turns, three datums
-    assert datums(nb, reasoned(3), built["qwen3"]) == 3
-    assert datums(nb, reasoned(3), built["kimi_k26_preserve_thinking"]) == 1
+    assert datums(reasoned(3), built["qwen3"]) == 3
+    assert datums(reasoned(3), built["kimi_k26_preserve_thinking"]) == 1
 
 
-def test_a_dropped_prompt_is_named_and_splits_there(nb: ModuleType, built: dict[str, Any]) -> None:
-    read = nb.parse_conversation(json.dumps(plain(2)))
+def test_a_dropped_prompt_is_named_and_splits_there(built: dict[str, Any]) -> None:
+    read = parse_conversation(json.dumps(plain(2)))
     for name in sorted(PROMPT_DROPPED):
-        found = nb.conversation_rollout(read.messages, built[name])
+        found = conversation_rollout(read.messages, built[name])
         assert len(found.notes) == 2, name
         assert all("leaves out" in note and '"\\n"' in note for note in found.notes), name
-        spans = nb.walk_turns(found.rollout.trajectory)
+        spans = walk_turns(found.rollout.trajectory)
         assert spans[1].splits, name
         assert spans[1].position < spans[0].observation, name  # inside the prompt, not the answer
 
@@ -293,13 +299,13 @@ def test_a_dropped_prompt_is_named_and_splits_there(nb: ModuleType, built: dict[
 # --- 4: left out ------------------------------------------------------------------------------
 
 
-def test_what_a_renderer_does_not_write_is_named(nb: ModuleType, built: dict[str, Any]) -> None:
+def test_what_a_renderer_does_not_write_is_named(built: dict[str, Any]) -> None:
     calls = plain(1)
     calls[-1]["tool_calls"] = [{"function": {"name": "add", "arguments": "{}"}}]
 
     def notes(name: str, messages: Any) -> str:
-        read = nb.parse_conversation(json.dumps(messages))
-        return " ".join(nb.conversation_rollout(read.messages, built[name]).notes)
+        read = parse_conversation(json.dumps(messages))
+        return " ".join(conversation_rollout(read.messages, built[name]).notes)
 
     assert "does not write its tool calls" in notes("llama3", calls)
     assert notes("qwen3", calls) == ""
@@ -320,27 +326,27 @@ def test_what_a_renderer_does_not_write_is_named(nb: ModuleType, built: dict[str
     ],
 )
 def test_reasoning_as_plain_text_and_the_verdict_agree(
-    nb: ModuleType, built: dict[str, Any], name: str, content: str, told: str, cause: str | None
+    built: dict[str, Any], name: str, content: str, told: str, cause: str | None
 ) -> None:
     answers = [{"role": "user", "content": "?"}, {"role": "assistant", "content": content}] * 2
-    found = nb.conversation_rollout(answers, built[name])
+    found = conversation_rollout(answers, built[name])
     assert told in found.notes[0]
     assert found.notes[1].endswith("not as a thinking part.")  # nothing comes after it
-    breaks = nb.diagnose(found.rollout).breaks
+    breaks = diagnose(found.rollout).breaks
     assert [entry.cause for entry in breaks] == ([] if cause is None else [cause])
 
 
-def test_what_a_renderer_warns_of_is_passed_on(nb: ModuleType, built: dict[str, Any]) -> None:
+def test_what_a_renderer_warns_of_is_passed_on(built: dict[str, Any]) -> None:
     # plain() opens with a system message, and this renderer writes one of its own
-    read = nb.parse_conversation(json.dumps(plain(2)))
-    found = nb.conversation_rollout(read.messages, built["gpt_oss_low_reasoning"])
+    read = parse_conversation(json.dumps(plain(2)))
+    found = conversation_rollout(read.messages, built["gpt_oss_low_reasoning"])
     assert len(found.notes) == 1
     assert found.notes[0].startswith("The renderer warns: use_system_prompt=True but")
 
 
-def test_a_renderer_that_refuses_gives_one_sentence(nb: ModuleType, built: dict[str, Any]) -> None:
-    read = nb.parse_conversation(json.dumps(reasoned(2)))
-    found = nb.conversation_rollout(read.messages, built["llama3"])
+def test_a_renderer_that_refuses_gives_one_sentence(built: dict[str, Any]) -> None:
+    read = parse_conversation(json.dumps(reasoned(2)))
+    found = conversation_rollout(read.messages, built["llama3"])
     assert found.rollout is None
     assert len(found.issues) == 1
     assert found.issues[0].startswith("Message 2 cannot be rendered: ")

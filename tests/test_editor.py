@@ -18,12 +18,31 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+
+from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
+from sequence_extension.datums import build_datums, datum_tensor
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.address import MAX_STATE_CHARS, address_of, read_address
+from sequence_extension.editor.code import rollout_to_code
+from sequence_extension.editor.drafts import (
+    MAX_DRAFT_TURNS,
+    TurnDraft,
+    drafts_to_rollout,
+    next_draft,
+)
+from sequence_extension.editor.fields import FieldError, apply_edits
+from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scenarios
+from sequence_extension.formats.native import record_to_json, rollout_to_native
+from sequence_extension.formats.stream import read_rollouts
+from sequence_extension.page.editing import diagnose_before, outcome_html, turn_chips, turn_html
+from sequence_extension.page.html import code_spans, code_view
+from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.turns import walk_turns
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -62,7 +81,7 @@ def written(items: Sequence[Any], style: int = 0) -> str:
     return opening + between.join(words) + closing
 
 
-def plain(nb: ModuleType, items: Sequence[Any]) -> list[Any]:
+def plain(items: Sequence[Any]) -> list[Any]:
     """Elements of a model input as plain values: ids, and (name, tokens) for an image."""
     return [
         item if isinstance(item, int) else (item.data.decode(), item.expected_tokens)
@@ -70,8 +89,8 @@ def plain(nb: ModuleType, items: Sequence[Any]) -> list[Any]:
     ]
 
 
-def observation(nb: ModuleType, transition: Any) -> list[Any]:
-    return plain(nb, nb.model_input_to_elements(transition.ob))
+def observation(transition: Any) -> list[Any]:
+    return plain(model_input_to_elements(transition.ob))
 
 
 @st.composite
@@ -149,16 +168,16 @@ def edited(count: int) -> st.SearchStrategy[Any]:
     return build()
 
 
-def build(nb: ModuleType, drafts: Sequence[dict[str, Any]]) -> tuple[Any, list[Any]]:
-    return nb.drafts_to_rollout([nb.TurnDraft(**draft) for draft in drafts], {1: "one"}, "typed")
+def build(drafts: Sequence[dict[str, Any]]) -> tuple[Any, list[Any]]:
+    return drafts_to_rollout([TurnDraft(**draft) for draft in drafts], {1: "one"}, "typed")
 
 
-def flat(data: Sequence[Any], nb: ModuleType) -> str:
+def flat(data: Sequence[Any]) -> str:
     """Datums as comparable text; NaN equals NaN."""
     return repr(
         [
             (
-                plain(nb, nb.model_input_to_elements(datum.model_input)),
+                plain(model_input_to_elements(datum.model_input)),
                 {name: (tensor.dtype, list(tensor.data))
                  for name, tensor in sorted(datum.loss_fn_inputs.items())},
             )
@@ -167,21 +186,21 @@ def flat(data: Sequence[Any], nb: ModuleType) -> str:
     )  # fmt: skip
 
 
-def same_datums(nb: ModuleType, left: Any, right: Sequence[Any]) -> None:
-    built = nb.build_datums(left)
+def same_datums(left: Any, right: Sequence[Any]) -> None:
+    built = build_datums(left)
     assert built.error_code is None
-    assert flat(built.data, nb) == flat(right, nb)
+    assert flat(built.data) == flat(right)
 
 
 # Scenarios
 
 
-def test_scenarios_show_each_cause_and_only_it(nb: ModuleType) -> None:
-    listed = nb.scenarios()
+def test_scenarios_show_each_cause_and_only_it() -> None:
+    listed = scenarios()
     assert list(listed) == list(CAUSES)
     for key, scenario in listed.items():
         assert key == scenario.key
-        diagnosis = nb.diagnose(nb.scenario_rollout(scenario))
+        diagnosis = diagnose(scenario_rollout(scenario))
         assert [item.cause for item in diagnosis.breaks] == CAUSES[key], key
         assert len(diagnosis.built.data) == 1 + len(CAUSES[key])
     named = {cause for causes in CAUSES.values() for cause in causes}
@@ -191,52 +210,52 @@ def test_scenarios_show_each_cause_and_only_it(nb: ModuleType) -> None:
     }  # fmt: skip
 
 
-def test_scenarios_have_a_text_for_every_token_and_short_titles(nb: ModuleType) -> None:
-    titles = [scenario.title for scenario in nb.scenarios().values()]
+def test_scenarios_have_a_text_for_every_token_and_short_titles() -> None:
+    titles = [scenario.title for scenario in scenarios().values()]
     assert len(set(titles)) == len(titles)
     assert max(map(len, titles)) <= 28
-    for scenario in nb.scenarios().values():
-        for transition in nb.scenario_rollout(scenario).trajectory.transitions:
-            for item in [*nb.model_input_to_elements(transition.ob), *transition.ac.tokens]:
+    for scenario in scenarios().values():
+        for transition in scenario_rollout(scenario).trajectory.transitions:
+            for item in [*model_input_to_elements(transition.ob), *transition.ac.tokens]:
                 assert not isinstance(item, int) or scenario.vocab.get(item), (scenario.key, item)
         assert scenario.lesson.count(".") == 1 + scenario.lesson.count("9:0")
 
 
-def test_only_the_empty_observation_is_worth_a_note(nb: ModuleType) -> None:
+def test_only_the_empty_observation_is_worth_a_note() -> None:
     noted = {
-        key: [issue.field for issue in nb.drafts_to_rollout(s.drafts, s.vocab, s.title)[1]]
-        for key, s in nb.scenarios().items()
+        key: [issue.field for issue in drafts_to_rollout(s.drafts, s.vocab, s.title)[1]]
+        for key, s in scenarios().items()
     }
     assert {key: names for key, names in noted.items() if names} == {"empty": ["ob"]}
 
 
-def test_default_is_the_classic_example(nb: ModuleType) -> None:
-    rollout = nb.scenario_rollout(next(iter(nb.scenarios().values())))
-    (datum,) = nb.build_datums(rollout.trajectory).data
+def test_default_is_the_classic_example() -> None:
+    rollout = scenario_rollout(next(iter(scenarios().values())))
+    (datum,) = build_datums(rollout.trajectory).data
     assert datum.model_input.to_ints() == [
         100, 101, 102, 103, 200, 201, 300, 301, 400, 401, 402, 500, 600,
     ]  # fmt: skip
     # what was read at p, and whether p + 1 was sampled:
     #    O O O O A A O O A A A O A (A)
-    assert nb.datum_tensor(datum, "mask") == [0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]
-    assert nb.datum_tensor(datum, "logprobs") == pytest.approx(
+    assert datum_tensor(datum, "mask") == [0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]
+    assert datum_tensor(datum, "logprobs") == pytest.approx(
         [0, 0, 0, -0.5, -0.3, 0, 0, -0.4, -0.2, -0.1, 0, -0.6, -0.3]
     )
     assert [t.reward for t in rollout.trajectory.transitions] == [0, 0, 1]
 
 
-def test_context_reset_is_the_classic_example(nb: ModuleType) -> None:
-    data = nb.build_datums(nb.scenario_rollout(nb.scenarios()["reset"]).trajectory).data
-    assert [nb.datum_tensor(datum, "mask") for datum in data] == [[0, 1, 1], [0, 0, 1, 1]]
-    assert [nb.datum_tensor(datum, "target_tokens") for datum in data] == [
+def test_context_reset_is_the_classic_example() -> None:
+    data = build_datums(scenario_rollout(scenarios()["reset"]).trajectory).data
+    assert [datum_tensor(datum, "mask") for datum in data] == [[0, 1, 1], [0, 0, 1, 1]]
+    assert [datum_tensor(datum, "target_tokens") for datum in data] == [
         [101, 200, 201], [301, 302, 400, 401],
     ]  # fmt: skip
 
 
-def test_a_broken_scenario_says_what_is_broken(nb: ModuleType) -> None:
-    broken = nb.Scenario("k", "t", (nb.TurnDraft("1", "x"),), {}, "")
+def test_a_broken_scenario_says_what_is_broken() -> None:
+    broken = Scenario("k", "t", (TurnDraft("1", "x"),), {}, "")
     with pytest.raises(ValueError, match="Turn 0, action index 0: `x`"):
-        nb.scenario_rollout(broken)
+        scenario_rollout(broken)
 
 
 # Reading the fields
@@ -244,23 +263,23 @@ def test_a_broken_scenario_says_what_is_broken(nb: ModuleType) -> None:
 
 @quick
 @given(turns())
-def test_typed_turns_become_the_trajectory_they_describe(nb: ModuleType, made: Any) -> None:
-    rollout, issues = build(nb, [draft for draft, _, _ in made])
+def test_typed_turns_become_the_trajectory_they_describe(made: Any) -> None:
+    rollout, issues = build([draft for draft, _, _ in made])
     assert rollout is not None, issues
     transitions = rollout.trajectory.transitions
-    assert [observation(nb, item) for item in transitions] == [seen for _, seen, _ in made]
+    assert [observation(item) for item in transitions] == [seen for _, seen, _ in made]
     assert [item.ac.tokens for item in transitions] == [action for _, _, action in made]
     assert [len(item.ac.logprobs) for item in transitions] == [len(a) for _, _, a in made]
     assert [item.reward for item in transitions] == [float(d["reward"]) for d, _, _ in made]
     assert [item.episode_done for item in transitions] == [False] * (len(made) - 1) + [True]
     assert [
-        item.metrics.get(nb.PARSE_ERROR_MASKED_METRIC_KEY, 0.0) == 1.0 for item in transitions
+        item.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY, 0.0) == 1.0 for item in transitions
     ] == [draft["masked"] for draft, _, _ in made]
     assert {issue.field for issue in issues} <= {"ob", "ac"}
     assert not any(issue.fatal for issue in issues)
 
 
-def test_the_oracle_of_changes_catches_a_shifting_reader(nb: ModuleType) -> None:
+def test_the_oracle_of_changes_catches_a_shifting_reader() -> None:
     """Applying changes from left to right, each to the result so far, is not the language."""
 
     def shifting(history: list[int], text: str) -> list[int]:
@@ -271,7 +290,7 @@ def test_the_oracle_of_changes_catches_a_shifting_reader(nb: ModuleType) -> None
         return history
 
     text = "1:;3: 9"
-    assert nb.apply_edits([0, 1, 2, 3, 4], text) == [0, 2, 9, 4]
+    assert apply_edits([0, 1, 2, 3, 4], text) == [0, 2, 9, 4]
     assert shifting([0, 1, 2, 3, 4], text) != [0, 2, 9, 4]
 
 
@@ -293,8 +312,8 @@ def test_the_oracle_of_changes_catches_a_shifting_reader(nb: ModuleType) -> None
         ("1 - 2 : [5, 6]", [10, 5, 6, 13]),
     ],
 )
-def test_changes_to_the_history(nb: ModuleType, text: str, expected: list[int]) -> None:
-    assert nb.apply_edits([10, 11, 12, 13], text) == expected
+def test_changes_to_the_history(text: str, expected: list[int]) -> None:
+    assert apply_edits([10, 11, 12, 13], text) == expected
 
 
 @pytest.mark.parametrize(
@@ -313,22 +332,22 @@ def test_changes_to_the_history(nb: ModuleType, text: str, expected: list[int]) 
         ("9" * 30 + ":", "is not a change"),
     ],
 )
-def test_impossible_changes_say_what_to_type(nb: ModuleType, text: str, words: str) -> None:
-    with pytest.raises(nb.FieldError) as caught:
-        nb.apply_edits([10, 11, 12, 13], text)
+def test_impossible_changes_say_what_to_type(text: str, words: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        apply_edits([10, 11, 12, 13], text)
     assert words in str(caught.value)
 
 
-def test_an_early_action_reaches_later_turns(nb: ModuleType) -> None:
+def test_an_early_action_reaches_later_turns() -> None:
     for key in ("chat", "removed", "window", "replaced"):
-        scenario = nb.scenarios()[key]
+        scenario = scenarios()[key]
         first = scenario.drafts[0]
-        drafts = (nb.replace(first, ac=first.ac.rsplit(" ", 1)[0] + " 777"), *scenario.drafts[1:])
-        before = nb.scenario_rollout(scenario).trajectory
-        rollout, _ = nb.drafts_to_rollout(drafts, {}, "")
-        changed = [observation(nb, item) for item in rollout.trajectory.transitions]
+        drafts = (replace(first, ac=first.ac.rsplit(" ", 1)[0] + " 777"), *scenario.drafts[1:])
+        before = scenario_rollout(scenario).trajectory
+        rollout, _ = drafts_to_rollout(drafts, {}, "")
+        changed = [observation(item) for item in rollout.trajectory.transitions]
         assert [len(item) for item in changed] == [
-            len(observation(nb, item)) for item in before.transitions
+            len(observation(item)) for item in before.transitions
         ]
         carries = key != "window"
         expected = [True] * len(changed[1:]) if carries else [True, False, False]
@@ -359,10 +378,8 @@ def test_an_early_action_reaches_later_turns(nb: ModuleType) -> None:
         ({"ob": "1", "ac": "2", "history": "edits", "edits": "0: 1"}, "edits", "no history"),
     ],
 )
-def test_bad_fields_get_one_sentence(
-    nb: ModuleType, draft: dict[str, str], field: str, words: str
-) -> None:
-    rollout, issues = build(nb, [draft])
+def test_bad_fields_get_one_sentence(draft: dict[str, str], field: str, words: str) -> None:
+    rollout, issues = build([draft])
     assert rollout is None
     (issue,) = issues
     assert (issue.turn, issue.field, issue.fatal) == (0, field, True)
@@ -386,37 +403,35 @@ def test_bad_fields_get_one_sentence(
     ],
 )
 def test_doubtful_fields_are_left_to_the_cookbook(
-    nb: ModuleType, draft: dict[str, str], field: str, words: str, error: str | None
+    draft: dict[str, str], field: str, words: str, error: str | None
 ) -> None:
-    rollout, issues = build(nb, [{"ob": "1 2", "ac": "3 4"} | draft])
+    rollout, issues = build([{"ob": "1 2", "ac": "3 4"} | draft])
     assert rollout is not None
     (issue,) = issues
     assert (issue.field, issue.fatal) == (field, False)
     assert words in issue.message
-    assert nb.build_datums(rollout.trajectory).error_code == error
+    assert build_datums(rollout.trajectory).error_code == error
 
 
-def test_counts_that_cancel_out_are_noted_though_the_cookbook_is_silent(nb: ModuleType) -> None:
+def test_counts_that_cancel_out_are_noted_though_the_cookbook_is_silent() -> None:
     rollout, issues = build(
-        nb,
         [{"ob": "1", "ac": "2 3", "logprobs": "-1"}, {"ob": "4", "ac": "5", "logprobs": "-1 -2"}],
     )
     assert [(issue.turn, issue.field) for issue in issues] == [(0, "logprobs"), (1, "logprobs")]
-    assert nb.build_datums(rollout.trajectory).error_code is None
+    assert build_datums(rollout.trajectory).error_code is None
 
 
-def test_no_turns_and_too_many_turns(nb: ModuleType) -> None:
-    assert nb.drafts_to_rollout([], {}, "")[1][0].message == "There is no turn. Add one."
-    many = [nb.TurnDraft("1", "2")] * (nb.MAX_DRAFT_TURNS + 1)
-    rollout, (issue,) = nb.drafts_to_rollout(many, {}, "")
+def test_no_turns_and_too_many_turns() -> None:
+    assert drafts_to_rollout([], {}, "")[1][0].message == "There is no turn. Add one."
+    many = [TurnDraft("1", "2")] * (MAX_DRAFT_TURNS + 1)
+    rollout, (issue,) = drafts_to_rollout(many, {}, "")
     assert rollout is None
     assert "at most 16 turns" in issue.message
-    assert nb.drafts_to_rollout(many[1:], {}, "")[0] is not None
+    assert drafts_to_rollout(many[1:], {}, "")[0] is not None
 
 
-def test_one_bad_turn_does_not_hide_the_next(nb: ModuleType) -> None:
+def test_one_bad_turn_does_not_hide_the_next() -> None:
     rollout, issues = build(
-        nb,
         [
             {"ob": "x", "ac": "2"},
             {"ob": "1", "ac": "y", "history": "edits", "edits": "99: 1"},
@@ -448,10 +463,10 @@ any_draft = st.fixed_dictionaries(
 @example([{"ob": "\ud800", "ac": "image(\ud800, 3)", "logprobs": "\ud800", "reward": "\ud800"}])
 @example([{"ob": "image(\ud800, 3) 1", "ac": "1"}])
 @example([{"ob": "٣", "ac": "1_0", "logprobs": "1_0", "reward": "1_0"}])
-def test_any_text_gives_a_rollout_or_sentences(nb: ModuleType, drafts: Any) -> None:
-    rollout, issues = build(nb, drafts)
+def test_any_text_gives_a_rollout_or_sentences(drafts: Any) -> None:
+    rollout, issues = build(drafts)
     assert (rollout is None) == any(issue.fatal for issue in issues)
-    names = {item.name for item in fields(nb.TurnDraft)}
+    names = {item.name for item in fields(TurnDraft)}
     for issue in issues:
         assert issue.field in names
         assert issue.message.isprintable()
@@ -459,7 +474,7 @@ def test_any_text_gives_a_rollout_or_sentences(nb: ModuleType, drafts: Any) -> N
         assert issue.message.endswith((".", "?"))
         assert f"Turn {issue.turn}" in issue.message or not drafts
     if rollout is not None:
-        built = nb.build_datums(rollout.trajectory)
+        built = build_datums(rollout.trajectory)
         assert built.error_message is None or built.error_message.startswith(("Turn", "The datum"))
 
 
@@ -467,32 +482,32 @@ def test_any_text_gives_a_rollout_or_sentences(nb: ModuleType, drafts: Any) -> N
 
 
 @pytest.mark.parametrize("hostile", ["<img src=x onerror=alert(1)>", '"><script>', "</ol>"])
-def test_typed_markup_is_shown_as_text(nb: ModuleType, hostile: str) -> None:
-    rollout, _ = build(nb, [{"ob": f"1 image({hostile.replace('(1)', '')}, 2)", "ac": "3"}])
-    spans = nb.walk_turns(rollout.trajectory)
-    (chips,) = nb.turn_chips(rollout.trajectory, spans, {1: hostile, 3: "\ud800\n"})
-    _, issues = build(nb, [{"ob": hostile, "ac": hostile}])
-    page = nb.turn_html(0, hostile, {"ob": "", "ac": ""}, "", issues, chips, "extends")
-    page += nb.code_view(nb.rollout_to_code(rollout), "python").text
-    page += nb.code_view(nb.record_to_json(nb.rollout_to_native(rollout)), "json").text
+def test_typed_markup_is_shown_as_text(hostile: str) -> None:
+    rollout, _ = build([{"ob": f"1 image({hostile.replace('(1)', '')}, 2)", "ac": "3"}])
+    spans = walk_turns(rollout.trajectory)
+    (chips,) = turn_chips(rollout.trajectory, spans, {1: hostile, 3: "\ud800\n"})
+    _, issues = build([{"ob": hostile, "ac": hostile}])
+    page = turn_html(0, hostile, {"ob": "", "ac": ""}, "", issues, chips, "extends")
+    page += code_view(rollout_to_code(rollout), "python").text
+    page += code_view(record_to_json(rollout_to_native(rollout)), "json").text
     assert "<img" not in page
     assert "<script" not in page
     assert page.count("</ol>") == 1
     page.encode("utf-8")
 
 
-def test_a_code_block_cannot_be_left(nb: ModuleType) -> None:
-    rollout, _ = build(nb, [{"ob": "1 image(```\n````<b>, 2)", "ac": "3"}])
-    page = nb.code_view(nb.record_to_json(nb.rollout_to_native(rollout)), "json").text
+def test_a_code_block_cannot_be_left() -> None:
+    rollout, _ = build([{"ob": "1 image(```\n````<b>, 2)", "ac": "3"}])
+    page = code_view(record_to_json(rollout_to_native(rollout)), "json").text
     assert "<b>" not in page
     assert page.count("<pre>") == 1
 
 
-def test_chips_show_what_is_carried_and_where_it_breaks(nb: ModuleType) -> None:
+def test_chips_show_what_is_carried_and_where_it_breaks() -> None:
     def kinds(key: str) -> list[str]:
-        rollout = nb.scenario_rollout(nb.scenarios()[key])
-        turns = nb.turn_chips(
-            rollout.trajectory, nb.walk_turns(rollout.trajectory), rollout.vocab
+        rollout = scenario_rollout(scenarios()[key])
+        turns = turn_chips(
+            rollout.trajectory, walk_turns(rollout.trajectory), rollout.vocab
         )  # fmt: skip
         letters = {"observation": "O", "action": "A", "masked": "M", "held": ".", "break": "X",
                    "end": "|", "gap": "~"}  # fmt: skip
@@ -505,41 +520,40 @@ def test_chips_show_what_is_carried_and_where_it_breaks(nb: ModuleType) -> None:
     assert kinds("empty")[1] == "|AAA"
 
 
-def test_turns_before_one_that_cannot_be_read_keep_their_chips(nb: ModuleType) -> None:
-    chat = nb.scenarios()["chat"]
+def test_turns_before_one_that_cannot_be_read_keep_their_chips() -> None:
+    chat = scenarios()["chat"]
     drafts = list(chat.drafts)
-    whole = nb.diagnose(nb.scenario_rollout(chat))
+    whole = diagnose(scenario_rollout(chat))
     for bad in range(len(drafts)):
         typed = [*drafts[:bad], replace(drafts[bad], ac="x"), *drafts[bad + 1 :]]
-        rollout, issues = nb.drafts_to_rollout(typed, chat.vocab, "typed")
+        rollout, issues = drafts_to_rollout(typed, chat.vocab, "typed")
         assert rollout is None
-        read = nb.diagnose_before(typed, issues, chat.vocab)
+        read = diagnose_before(typed, issues, chat.vocab)
         assert (read.spans if read else ()) == whole.spans[:bad]
 
 
-def test_every_turn_that_blocks_is_named(nb: ModuleType) -> None:
-    drafts = [nb.TurnDraft("1 2", "3", "-1")] * 11
-    drafts[2] = nb.TurnDraft("1", "x", "-1")
-    _, issues = nb.drafts_to_rollout(drafts, {}, "typed")
-    said = nb.outcome_html(drafts, issues, None)
+def test_every_turn_that_blocks_is_named() -> None:
+    drafts = [TurnDraft("1 2", "3", "-1")] * 11
+    drafts[2] = TurnDraft("1", "x", "-1")
+    _, issues = drafts_to_rollout(drafts, {}, "typed")
+    said = outcome_html(drafts, issues, None)
     assert "1 field cannot be read (turn 2); the figures below wait for it." in said
-    drafts[10] = nb.TurnDraft("1", "x", "-1")
-    drafts[0] = nb.TurnDraft("1 2", "3", "-1 -2")
-    drafts[1] = nb.TurnDraft("1 2", "3", "")
-    _, issues = nb.drafts_to_rollout(drafts, {}, "typed")
-    said = nb.outcome_html(drafts, issues, None)
+    drafts[10] = TurnDraft("1", "x", "-1")
+    drafts[0] = TurnDraft("1 2", "3", "-1 -2")
+    drafts[1] = TurnDraft("1 2", "3", "")
+    _, issues = drafts_to_rollout(drafts, {}, "typed")
+    said = outcome_html(drafts, issues, None)
     assert "2 fields cannot be read (turn 2, turn 10)" in said
     assert "logprobs do not match (turn 0, turn 1); the figures below wait for them." in said
 
 
-def test_long_turns_are_shown_around_the_break_and_at_the_end(nb: ModuleType) -> None:
+def test_long_turns_are_shown_around_the_break_and_at_the_end() -> None:
     many = " ".join(map(str, range(900)))
     rollout, _ = build(
-        nb,
         [{"ob": many, "ac": "7"}, {"ob": "1", "ac": "8", "history": "edits", "edits": "450: 5000"}],
     )
-    spans = nb.walk_turns(rollout.trajectory)
-    _, chips = nb.turn_chips(rollout.trajectory, spans, {})
+    spans = walk_turns(rollout.trajectory)
+    _, chips = turn_chips(rollout.trajectory, spans, {})
     assert len(chips) < 130
     assert [chip.label for chip in chips if chip.kind == "break"] == ["5000"]
     assert [chip.kind for chip in chips].count("gap") == 2
@@ -558,25 +572,25 @@ def run_code(code: str) -> dict[str, Any]:
 
 @settings(quick, max_examples=25)
 @given(turns())
-def test_copied_python_makes_the_same_datums(nb: ModuleType, made: Any) -> None:
-    rollout, _ = build(nb, [draft for draft, _, _ in made])
-    built = nb.build_datums(rollout.trajectory)
-    code = nb.rollout_to_code(rollout)
+def test_copied_python_makes_the_same_datums(made: Any) -> None:
+    rollout, _ = build([draft for draft, _, _ in made])
+    built = build_datums(rollout.trajectory)
+    code = rollout_to_code(rollout)
     if built.error_code:  # such as a datum that ends on an image
         with pytest.raises((ValueError, AssertionError)) as caught:
             run_code(code)
         assert type(caught.value).__name__ == built.error_code
         return
-    same_datums(nb, rollout.trajectory, run_code(code)["data"])
+    same_datums(rollout.trajectory, run_code(code)["data"])
 
 
-def test_copied_python_of_every_scenario(nb: ModuleType) -> None:
-    for key, scenario in nb.scenarios().items():
-        rollout = nb.scenario_rollout(scenario)
-        code = nb.rollout_to_code(rollout)
+def test_copied_python_of_every_scenario() -> None:
+    for key, scenario in scenarios().items():
+        rollout = scenario_rollout(scenario)
+        code = rollout_to_code(rollout)
         assert max(map(len, code.splitlines())) <= 100, key
         made = run_code(code)
-        same_datums(nb, rollout.trajectory, made["data"])
+        same_datums(rollout.trajectory, made["data"])
         again = made["trajectory"].transitions
         assert [item.metrics for item in again] == [
             item.metrics for item in rollout.trajectory.transitions
@@ -586,39 +600,38 @@ def test_copied_python_of_every_scenario(nb: ModuleType) -> None:
         ]
 
 
-def test_copied_python_of_odd_logprobs_and_long_lists(nb: ModuleType) -> None:
+def test_copied_python_of_odd_logprobs_and_long_lists() -> None:
     many = " ".join(map(str, range(100)))
     rollout, _ = build(
-        nb,
         [
             {"ob": many, "ac": "3 4 5", "logprobs": "nan -inf inf"},
             {"ob": "", "ac": many, "masked": True},
         ],
     )
-    code = nb.rollout_to_code(rollout, advantage=-0.5)
+    code = rollout_to_code(rollout, advantage=-0.5)
     assert max(map(len, code.splitlines())) <= 90
-    expected = nb.build_datums(rollout.trajectory, -0.5).data
-    assert flat(run_code(code)["data"], nb) == flat(expected, nb)
-    assert math.isnan(nb.datum_tensor(expected[0], "logprobs")[99])
+    expected = build_datums(rollout.trajectory, -0.5).data
+    assert flat(run_code(code)["data"]) == flat(expected)
+    assert math.isnan(datum_tensor(expected[0], "logprobs")[99])
 
 
-def test_copied_python_without_logprobs_fails_as_the_editor_says(nb: ModuleType) -> None:
-    rollout, _ = build(nb, [{"ob": "1", "ac": "2", "logprobs": ""}])
+def test_copied_python_without_logprobs_fails_as_the_editor_says() -> None:
+    rollout, _ = build([{"ob": "1", "ac": "2", "logprobs": ""}])
     with pytest.raises(ValueError, match="Logprobs are not available"):
-        run_code(nb.rollout_to_code(rollout))
+        run_code(rollout_to_code(rollout))
 
 
 @settings(quick, max_examples=25)
 @given(turns())
-def test_copied_json_reads_back(nb: ModuleType, made: Any) -> None:
-    rollout, _ = build(nb, [draft for draft, _, _ in made])
-    record = nb.rollout_to_native(rollout)
-    copied = nb.record_to_json(record)
+def test_copied_json_reads_back(made: Any) -> None:
+    rollout, _ = build([draft for draft, _, _ in made])
+    record = rollout_to_native(rollout)
+    copied = record_to_json(record)
     assert json.loads(copied) == record
-    reading = nb.read_rollouts(copied)
+    reading = read_rollouts(copied)
     (again,) = reading.rollouts
-    built = nb.build_datums(rollout.trajectory)
-    assert flat(nb.build_datums(again.trajectory).data, nb) == flat(built.data, nb)
+    built = build_datums(rollout.trajectory)
+    assert flat(build_datums(again.trajectory).data) == flat(built.data)
 
 
 # The address
@@ -626,33 +639,33 @@ def test_copied_json_reads_back(nb: ModuleType, made: Any) -> None:
 
 @quick
 @given(st.lists(any_draft, min_size=1, max_size=5))
-def test_an_address_restores_what_was_typed(nb: ModuleType, drafts: Any) -> None:
-    typed = tuple(nb.TurnDraft(**draft) for draft in drafts)
-    scenario = nb.scenarios()["window"]
-    parameters, sentence = nb.address_of(scenario, typed, "chat")
+def test_an_address_restores_what_was_typed(drafts: Any) -> None:
+    typed = tuple(TurnDraft(**draft) for draft in drafts)
+    scenario = scenarios()["window"]
+    parameters, sentence = address_of(scenario, typed, "chat")
     assert parameters["scenario"] == "window"
     if parameters["turns"] is None:
         assert typed == scenario.drafts or "too long" in sentence
         return
-    assert len(parameters["turns"]) <= nb.MAX_STATE_CHARS
+    assert len(parameters["turns"]) <= MAX_STATE_CHARS
     assert parameters["turns"].replace("-", "").replace("_", "").isalnum()
-    restored = nb.read_address(parameters, nb.scenarios())
+    restored = read_address(parameters, scenarios())
     assert restored == (scenario, typed, "")
 
 
-def test_the_address_of_an_untouched_scenario_is_short(nb: ModuleType) -> None:
-    listed = nb.scenarios()
+def test_the_address_of_an_untouched_scenario_is_short() -> None:
+    listed = scenarios()
     for key, scenario in listed.items():
-        parameters, _ = nb.address_of(scenario, scenario.drafts, "chat")
+        parameters, _ = address_of(scenario, scenario.drafts, "chat")
         assert parameters == {"scenario": None if key == "chat" else key, "turns": None}
         given_back = {name: value for name, value in parameters.items() if value is not None}
-        assert nb.read_address(given_back, listed) == (scenario, scenario.drafts, "")
+        assert read_address(given_back, listed) == (scenario, scenario.drafts, "")
 
 
-def test_too_long_for_an_address(nb: ModuleType) -> None:
+def test_too_long_for_an_address() -> None:
     noise = " ".join(str((i * 7919) % 100003) for i in range(1500))
-    drafts = (nb.TurnDraft(noise, "1"),)
-    parameters, sentence = nb.address_of(nb.scenarios()["chat"], drafts, "chat")
+    drafts = (TurnDraft(noise, "1"),)
+    parameters, sentence = address_of(scenarios()["chat"], drafts, "chat")
     assert parameters == {"scenario": None, "turns": None}
     assert "too long for an address" in sentence
 
@@ -686,21 +699,21 @@ def packed(value: Any) -> str:
         7,
     ],
 )
-def test_a_bad_address_is_ignored_with_a_sentence(nb: ModuleType, turns: Any) -> None:
-    listed = nb.scenarios()
-    scenario, drafts, note = nb.read_address({"scenario": "window", "turns": turns}, listed)
+def test_a_bad_address_is_ignored_with_a_sentence(turns: Any) -> None:
+    listed = scenarios()
+    scenario, drafts, note = read_address({"scenario": "window", "turns": turns}, listed)
     assert (scenario.key, drafts) == ("window", listed["window"].drafts)
     assert note.startswith("The trajectory in the address")
     assert "ignored" in note
 
 
-def test_an_unknown_scenario_is_named(nb: ModuleType) -> None:
-    listed = nb.scenarios()
-    scenario, _, note = nb.read_address({"scenario": "<b>nope</b>"}, listed)
+def test_an_unknown_scenario_is_named() -> None:
+    listed = scenarios()
+    scenario, _, note = read_address({"scenario": "<b>nope</b>"}, listed)
     assert scenario.key == "chat"
     assert "`<b>nope</b>`" in note
-    assert nb.code_spans(note).count("<b>") == 0
-    assert "more than once" in nb.read_address({"scenario": ["a", "b"]}, listed)[2]
+    assert code_spans(note).count("<b>") == 0
+    assert "more than once" in read_address({"scenario": ["a", "b"]}, listed)[2]
 
 
 @settings(quick, max_examples=300)
@@ -710,17 +723,17 @@ def test_an_unknown_scenario_is_named(nb: ModuleType) -> None:
     | st.recursive(st.none() | st.text(max_size=5) | st.integers(), st.lists).map(packed)
     | st.lists(st.dictionaries(st.sampled_from(["ob", "ac", "edits", "x"]), text)).map(packed)
 )
-def test_no_address_does_harm(nb: ModuleType, turns: str) -> None:
-    scenario, drafts, note = nb.read_address({"turns": turns}, nb.scenarios())
+def test_no_address_does_harm(turns: str) -> None:
+    scenario, drafts, note = read_address({"turns": turns}, scenarios())
     assert bool(note) == (drafts == scenario.drafts)
-    nb.drafts_to_rollout(drafts, {}, "")
+    drafts_to_rollout(drafts, {}, "")
 
 
-def test_a_new_turn_repeats_the_last_ones_tokens(nb: ModuleType) -> None:
-    assert nb.next_draft([nb.TurnDraft("1", "2", "-1", "5", "replaces", "0: 1", True)]) == (
-        nb.TurnDraft("1", "2")
+def test_a_new_turn_repeats_the_last_ones_tokens() -> None:
+    assert next_draft([TurnDraft("1", "2", "-1", "5", "replaces", "0: 1", True)]) == (
+        TurnDraft("1", "2")
     )
-    assert nb.next_draft([nb.TurnDraft("", "")]) == nb.TurnDraft("300", "400 401")
-    for drafts in ([], [nb.TurnDraft("", "")], [nb.TurnDraft("1 2", "3")]):
-        grown = [*drafts, nb.next_draft(drafts)]
-        assert nb.drafts_to_rollout(grown, {}, "")[0] is not None
+    assert next_draft([TurnDraft("", "")]) == TurnDraft("300", "400 401")
+    for drafts in ([], [TurnDraft("", "")], [TurnDraft("1 2", "3")]):
+        grown = [*drafts, next_draft(drafts)]
+        assert drafts_to_rollout(grown, {}, "")[0] is not None

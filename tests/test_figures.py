@@ -19,7 +19,6 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -31,6 +30,27 @@ from hypothesis import strategies as st
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory, Transition
+
+from sequence_extension.alignment import (
+    alignment_table,
+    conservation,
+    datum_counts,
+    stretch_facts,
+    strip_facts,
+    window,
+)
+from sequence_extension.break_table import break_marks
+from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.figures.figure import double_quoted
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.staircase import staircase_chart
+from sequence_extension.figures.strip import strip_chart, strip_finding
+from sequence_extension.page.html import details_table, figure_box, note, table_html, token_chip
+from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
+from sequence_extension.staircase import staircase_facts, staircase_tables
+from sequence_extension.text import visible_text
 
 CASES = [
     json.loads(line)
@@ -60,22 +80,22 @@ def transition(
     )
 
 
-def rollout_of(nb: ModuleType, *turns: Transition, vocab: dict[int, str] | None = None) -> Any:
+def rollout_of(*turns: Transition, vocab: dict[int, str] | None = None) -> Any:
     trajectory = Trajectory(transitions=list(turns), final_ob=tinker.ModelInput.empty())
-    return nb.Rollout("rollout", trajectory, vocab or {})
+    return Rollout("rollout", trajectory, vocab or {})
 
 
-def extending(nb: ModuleType, tokens: int, vocab: dict[int, str] | None = None) -> Any:
+def extending(tokens: int, vocab: dict[int, str] | None = None) -> Any:
     """One turn of `tokens` tokens, half of them an action."""
     half = tokens // 2
     ob = [1000 + index for index in range(half)]
     ac = [150_000 + index for index in range(tokens - half)]
-    return rollout_of(nb, transition(ob, ac, [-0.123456789] * len(ac)), vocab=vocab)
+    return rollout_of(transition(ob, ac, [-0.123456789] * len(ac)), vocab=vocab)
 
 
-def table_of(nb: ModuleType, rollout: Any, advantage: float = 1.0) -> pd.DataFrame:
-    found = nb.diagnose(rollout, advantage)
-    return nb.alignment_table(found.built, found.runs, rollout.vocab)
+def table_of(rollout: Any, advantage: float = 1.0) -> pd.DataFrame:
+    found = diagnose(rollout, advantage)
+    return alignment_table(found.built, found.runs, rollout.vocab)
 
 
 def as_vega_reads(figure: Any, name: str) -> list[dict[str, Any]]:
@@ -131,7 +151,7 @@ def same_number(shown: str | None, real: float) -> bool:
     return shown is not None and float(shown) == pytest.approx(real, rel=1e-5)
 
 
-def check_strip(nb: ModuleType, cells: list[dict[str, Any]], datum: tinker.Datum) -> None:
+def check_strip(cells: list[dict[str, Any]], datum: tinker.Datum) -> None:
     """Invariant 1 for one datum, against the datum itself and nothing of the notebook."""
     fields = {name: list(tensor.data) for name, tensor in datum.loss_fn_inputs.items()}
     inputs: list[str] = []
@@ -155,102 +175,96 @@ def check_strip(nb: ModuleType, cells: list[dict[str, Any]], datum: tinker.Datum
 
 
 @pytest.mark.parametrize("key", ["chat", "removed", "image_changed", "masked", "empty"])
-def test_strips_are_the_datums(nb: ModuleType, key: str) -> None:
-    rollout = nb.scenario_rollout(nb.scenarios()[key])
-    table = table_of(nb, rollout, -0.75)
+def test_strips_are_the_datums(key: str) -> None:
+    rollout = scenario_rollout(scenarios()[key])
+    table = table_of(rollout, -0.75)
     for index, datum in enumerate(trajectory_to_data(rollout.trajectory, -0.75)):
-        figure = nb.strip_chart(table[table["datum"] == index])
-        check_strip(nb, as_vega_reads(figure, "cells"), datum)
+        figure = strip_chart(table[table["datum"] == index])
+        check_strip(as_vega_reads(figure, "cells"), datum)
 
 
-def test_the_check_catches_an_unshifted_mask(nb: ModuleType) -> None:
-    rollout = nb.scenario_rollout(nb.scenarios()["chat"])
+def test_the_check_catches_an_unshifted_mask() -> None:
+    rollout = scenario_rollout(scenarios()["chat"])
     (datum,) = trajectory_to_data(rollout.trajectory, 1.0)
-    cells = as_vega_reads(nb.strip_chart(table_of(nb, rollout)), "cells")
-    check_strip(nb, cells, datum)
+    cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
+    check_strip(cells, datum)
     unshifted = [cell | {"mask": after["mask"]} for cell, after in itertools.pairwise(cells)]
     with pytest.raises(AssertionError):
-        check_strip(nb, [*unshifted, cells[-1] | {"mask": None}], datum)
+        check_strip([*unshifted, cells[-1] | {"mask": None}], datum)
 
 
-def test_the_three_turns_of_the_classic_example(nb: ModuleType) -> None:
+def test_the_three_turns_of_the_classic_example() -> None:
     # token: 100 101 102 103 | 200 201 | 300 301 | 400 401 402 | 500 | 600 601
     # mask:   -   0   0   0     1   1     0   0     1   1   1     0     1   1
-    cells = as_vega_reads(
-        nb.strip_chart(table_of(nb, nb.scenario_rollout(nb.scenarios()["chat"]))), "cells"
-    )
+    cells = as_vega_reads(strip_chart(table_of(scenario_rollout(scenarios()["chat"]))), "cells")
     assert [cell["mask"] for cell in cells] == [None, *"0001100111011"]
     assert [cell["part"] for cell in cells] == [*"OOOOAAOOAAAOAA"]
     assert [cell["turn"] for cell in cells] == [*"00000011111222"]
 
 
-def test_numbers_that_are_none_or_not_finite_keep_their_names(nb: ModuleType) -> None:
+def test_numbers_that_are_none_or_not_finite_keep_their_names() -> None:
     inf = float("inf")
-    rollout = rollout_of(nb, transition([1, 2], [3, 4, 5, 6], [float("nan"), inf, -inf, -1e-9]))
-    cells = as_vega_reads(nb.strip_chart(table_of(nb, rollout)), "cells")
+    rollout = rollout_of(transition([1, 2], [3, 4, 5, 6], [float("nan"), inf, -inf, -1e-9]))
+    cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
     assert [cell["lp"] for cell in cells] == [None, "0", "NaN", "inf", "-inf", "-1e-09"]
-    table = nb.strip_facts(table_of(nb, rollout))
+    table = strip_facts(table_of(rollout))
     assert table["logprob"].tolist() == ["0", "NaN", "inf", "-inf", "\u22121e\u221209"]
 
 
-def test_strip_says_what_is_trained_on(nb: ModuleType) -> None:
-    rollout = nb.scenario_rollout(nb.scenarios()["chat"])
-    assert nb.strip_finding(table_of(nb, rollout)) == (
-        "Datum 0: 7 of 13 targets trained, 6 context"
-    )
-    assert "no gradient" in nb.strip_finding(table_of(nb, rollout, 0.0))
-    masked = rollout_of(
-        nb, transition([1], [2, 3], metrics={nb.PARSE_ERROR_MASKED_METRIC_KEY: 1.0})
-    )
-    assert "none of 2 targets" in nb.strip_finding(table_of(nb, masked))
+def test_strip_says_what_is_trained_on() -> None:
+    rollout = scenario_rollout(scenarios()["chat"])
+    assert strip_finding(table_of(rollout)) == ("Datum 0: 7 of 13 targets trained, 6 context")
+    assert "no gradient" in strip_finding(table_of(rollout, 0.0))
+    masked = rollout_of(transition([1], [2, 3], metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0}))
+    assert "none of 2 targets" in strip_finding(table_of(masked))
 
 
-def test_a_strip_draws_one_datum(nb: ModuleType) -> None:
-    table = table_of(nb, nb.scenario_rollout(nb.scenarios()["reset"]))
+def test_a_strip_draws_one_datum() -> None:
+    table = table_of(scenario_rollout(scenarios()["reset"]))
     with pytest.raises(ValueError, match="2"):
-        nb.strip_chart(table)
+        strip_chart(table)
 
 
-def test_long_ids_fit_their_cells(nb: ModuleType) -> None:
-    rollout = rollout_of(nb, transition([2**31 - 1, 0], [2**31 - 2]))
-    figure = nb.strip_chart(table_of(nb, rollout), title="", lane_labels=False)
+def test_long_ids_fit_their_cells() -> None:
+    rollout = rollout_of(transition([2**31 - 1, 0], [2**31 - 2]))
+    figure = strip_chart(table_of(rollout), title="", lane_labels=False)
     step = figure.spec["width"] / 4  # 3 tokens and the empty slot
     # a digit is at most 7 pixels wide at 12 pixels' size
     assert step - 4 >= 7 * 10
 
 
-def test_break_is_marked_in_its_datum_only(nb: ModuleType) -> None:
-    found = nb.diagnose(nb.scenario_rollout(nb.scenarios()["image_changed"]))
-    marks = nb.break_marks(found)
+def test_break_is_marked_in_its_datum_only() -> None:
+    found = diagnose(scenario_rollout(scenarios()["image_changed"]))
+    marks = break_marks(found)
     assert [(datum, position) for datum, position, _ in marks] == [(0, 2)]
     assert "image changed" in marks[0][2]
-    table = nb.alignment_table(found.built, found.runs, {})
-    with_break = nb.strip_chart(table[table["datum"] == 0], breaks=marks)
-    without = nb.strip_chart(table[table["datum"] == 1], breaks=marks)
+    table = alignment_table(found.built, found.runs, {})
+    with_break = strip_chart(table[table["datum"] == 0], breaks=marks)
+    without = strip_chart(table[table["datum"] == 1], breaks=marks)
     assert as_vega_reads(with_break, "breaks")[0]["at"] == 2
     assert "breaks" not in without.spec["datasets"]
 
 
-def test_break_position_counts_the_tokens_of_images(nb: ModuleType) -> None:
-    image = nb.image_chunk("a", 5)
-    first = nb.elements_to_model_input([1, image, 2, 3])
-    second = nb.elements_to_model_input([1, image, 2, 9, 9, 9])
+def test_break_position_counts_the_tokens_of_images() -> None:
+    image = image_chunk("a", 5)
+    first = elements_to_model_input([1, image, 2, 3])
+    second = elements_to_model_input([1, image, 2, 9, 9, 9])
     turns = [transition([], [4]), transition([], [5])]
     turns[0].ob, turns[1].ob = first, second
-    (mark,) = nb.break_marks(nb.diagnose(rollout_of(nb, *turns)))
+    (mark,) = break_marks(diagnose(rollout_of(*turns)))
     assert mark[:2] == (0, 7)
 
 
 @given(start=st.integers(0, 40), size=st.integers(1, 45))
 @QUICK
-def test_window_shows_its_inputs_with_their_targets(nb: ModuleType, start: int, size: int) -> None:
-    rollout = extending(nb, 30)
-    table = table_of(nb, rollout)
-    part = nb.window(table, start, size)
+def test_window_shows_its_inputs_with_their_targets(start: int, size: int) -> None:
+    rollout = extending(30)
+    table = table_of(rollout)
+    part = window(table, start, size)
     first = min(start, 28)
     assert part["position"].tolist() == list(range(first, min(first + size + 1, 30)))
-    figure = nb.strip_chart(part)
-    whole = as_vega_reads(nb.strip_chart(table), "cells")
+    figure = strip_chart(part)
+    whole = as_vega_reads(strip_chart(table), "cells")
     cells = as_vega_reads(figure, "cells")
     # the first token's own values belong to an input before the window
     assert cells[1:] == whole[first + 1 : first + 1 + len(cells) - 1]
@@ -264,17 +278,16 @@ def test_window_shows_its_inputs_with_their_targets(nb: ModuleType, start: int, 
 
 
 @pytest.fixture(scope="module")
-def stories(nb: ModuleType) -> list[tuple[str, str, Any]]:
+def stories() -> list[tuple[str, str, Any]]:
     return [
-        (item.title, item.lesson, nb.diagnose(nb.scenario_rollout(item)))
-        for item in nb.scenarios().values()
+        (item.title, item.lesson, diagnose(scenario_rollout(item))) for item in scenarios().values()
     ]
 
 
 def test_staircase_steps_are_the_real_datums_of_that_many_turns(
-    nb: ModuleType, stories: list[tuple[str, str, Any]]
+    stories: list[tuple[str, str, Any]],
 ) -> None:
-    figure = nb.staircase_chart(nb.staircase_tables(stories))
+    figure = staircase_chart(staircase_tables(stories))
     cells = staircase_rows(figure)
     findings = as_vega_reads(figure, "bodies")
     seen = 0
@@ -315,11 +328,9 @@ def test_staircase_steps_are_the_real_datums_of_that_many_turns(
     assert seen > 30
 
 
-def test_staircase_turns_are_what_was_seen_and_said(
-    nb: ModuleType, stories: list[tuple[str, str, Any]]
-) -> None:
-    cells = staircase_rows(nb.staircase_chart(nb.staircase_tables(stories)))
-    breaks = as_vega_reads(nb.staircase_chart(nb.staircase_tables(stories)), "breaks")
+def test_staircase_turns_are_what_was_seen_and_said(stories: list[tuple[str, str, Any]]) -> None:
+    cells = staircase_rows(staircase_chart(staircase_tables(stories)))
+    breaks = as_vega_reads(staircase_chart(staircase_tables(stories)), "breaks")
     for number, (_, _, found) in enumerate(stories):
         held: list[str] = []
         for turn, transition_ in enumerate(found.rollout.trajectory.transitions):
@@ -342,9 +353,9 @@ def test_staircase_turns_are_what_was_seen_and_said(
 
 
 def test_staircase_has_its_menu_and_step_control_inside(
-    nb: ModuleType, stories: list[tuple[str, str, Any]]
+    stories: list[tuple[str, str, Any]],
 ) -> None:
-    figure = nb.staircase_chart(nb.staircase_tables(stories))
+    figure = staircase_chart(staircase_tables(stories))
     menu, steps = figure.spec["params"]
     assert menu["bind"]["labels"] == [title for title, _, _ in stories]
     assert len(stories) >= 9
@@ -354,7 +365,7 @@ def test_staircase_has_its_menu_and_step_control_inside(
     ]
     assert menu["value"] == kinds.index({"splits", "extends"})
     assert steps["value"] == steps["bind"]["max"] == max(len(s[2].spans) for s in stories)
-    table = nb.staircase_facts(stories)
+    table = staircase_facts(stories)
     assert table["scenario"].tolist() == menu["bind"]["labels"]
     assert table["datums"].tolist() == [len(s[2].built.data) for s in stories]
 
@@ -377,11 +388,9 @@ def expressions(part: Any) -> set[str]:
     return own.union(*map(expressions, part.values()))
 
 
-def nasty_rollout(nb: ModuleType, texts: Sequence[str]) -> Any:
+def nasty_rollout(texts: Sequence[str]) -> Any:
     ids = list(range(10, 10 + len(texts)))
-    return rollout_of(
-        nb, transition([1, *ids], [2, *ids]), vocab=dict(zip(ids, texts, strict=True))
-    )
+    return rollout_of(transition([1, *ids], [2, *ids]), vocab=dict(zip(ids, texts, strict=True)))
 
 
 def encodable(text: str) -> str:
@@ -401,13 +410,13 @@ texts_of_tokens = st.lists(
 
 @given(texts=texts_of_tokens)
 @QUICK
-def test_texts_stay_data(nb: ModuleType, texts: list[str]) -> None:
-    rollout = nasty_rollout(nb, texts)
-    plain = nasty_rollout(nb, ["x"] * len(texts))
-    figure = nb.strip_chart(table_of(nb, rollout))
-    harmless = nb.strip_chart(table_of(nb, plain))
+def test_texts_stay_data(texts: list[str]) -> None:
+    rollout = nasty_rollout(texts)
+    plain = nasty_rollout(["x"] * len(texts))
+    figure = strip_chart(table_of(rollout))
+    harmless = strip_chart(table_of(plain))
     cells = as_vega_reads(figure, "cells")
-    shown = [nb.visible_text(encodable(text)) or None for text in texts]
+    shown = [visible_text(encodable(text)) or None for text in texts]
     assert [cell["text"] for cell in cells[1 : 1 + len(texts)]] == shown
     assert expressions(figure.spec) == expressions(harmless.spec)
     assert [cell["id"] for cell in cells] == [
@@ -419,15 +428,15 @@ def test_texts_stay_data(nb: ModuleType, texts: list[str]) -> None:
     tags, attributes = parsed(figure.text)
     assert tags == ["marimo-mime-renderer"]
     assert json.loads(attributes[0]["data-data"]) == json.loads(
-        json.dumps(nb.double_quoted(figure.spec))
+        json.dumps(double_quoted(figure.spec))
     )
-    assert nb.double_quoted(figure.spec)["datasets"] == figure.spec["datasets"]
+    assert double_quoted(figure.spec)["datasets"] == figure.spec["datasets"]
 
 
 @given(text=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=()))))
 @QUICK
-def test_visible_text_hides_nothing_and_breaks_nothing(nb: ModuleType, text: str) -> None:
-    shown = nb.visible_text(text, 40)
+def test_visible_text_hides_nothing_and_breaks_nothing(text: str) -> None:
+    shown = visible_text(text, 40)
     assert len(shown) <= 40 * 8 + 1
     assert shown.isprintable()
     assert bool(shown) == bool(text)
@@ -461,42 +470,42 @@ def parsed(page: str) -> tuple[list[str], list[dict[str, str]]]:
 
 @given(texts=texts_of_tokens)
 @QUICK
-def test_markup_in_texts_is_shown_not_obeyed(nb: ModuleType, texts: list[str]) -> None:
+def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
     for text in texts:
-        tags, attributes = parsed(nb.token_chip(text, "O", text, hint=text))
+        tags, attributes = parsed(token_chip(text, "O", text, hint=text))
         assert tags == ["span", "small"]
         assert set(attributes[0]) <= {"class", "style", "title"}
-        assert parsed(nb.note(text, "error").text)[0] == ["p", "b"]
+        assert parsed(note(text, "error").text)[0] == ["p", "b"]
         cell = encodable(text)
-        page = nb.table_html(pd.DataFrame({cell: [cell]}), caption=text)
+        page = table_html(pd.DataFrame({cell: [cell]}), caption=text)
         assert set(parsed(page)[0]) <= {
             "table", "caption", "thead", "tbody", "tr", "th", "td"
         }  # fmt: skip
-    figure = nb.strip_chart(table_of(nb, nasty_rollout(nb, texts)), title="")
-    box = nb.figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
+    figure = strip_chart(table_of(nasty_rollout(texts)), title="")
+    box = figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
     assert set(parsed(box)[0]) <= {
         "figure", "figcaption", "b", "span", "br", "div", "marimo-mime-renderer"
     }  # fmt: skip
 
 
-def test_chips_show_the_text(nb: ModuleType) -> None:
+def test_chips_show_the_text() -> None:
     parser = Tags()
-    parser.feed(nb.token_chip("100", "A", " <b>"))
+    parser.feed(token_chip("100", "A", " <b>"))
     assert "".join(parser.words).split() == ["A", "100", "␣<b>"]
 
 
 # ---- invariant 4
 
 
-def test_specs_are_valid_and_described(nb: ModuleType, stories: list[tuple[str, str, Any]]) -> None:
+def test_specs_are_valid_and_described(stories: list[tuple[str, str, Any]]) -> None:
     found = next(story[2] for story in stories if story[0] == "Reasoning stripped")
-    table = nb.alignment_table(found.built, found.runs, found.rollout.vocab)
-    marks = nb.break_marks(found)
+    table = alignment_table(found.built, found.runs, found.rollout.vocab)
+    marks = break_marks(found)
     figures = {
-        "strip": nb.strip_chart(table[table["datum"] == 0], breaks=marks),
-        "window": nb.strip_chart(nb.window(table[table["datum"] == 2], 4, 5), title=""),
-        "runs": nb.runs_chart(found.runs, marks, "Title", (1, 3, 4)),
-        "staircase": nb.staircase_chart(nb.staircase_tables(stories)),
+        "strip": strip_chart(table[table["datum"] == 0], breaks=marks),
+        "window": strip_chart(window(table[table["datum"] == 2], 4, 5), title=""),
+        "runs": runs_chart(found.runs, marks, "Title", (1, 3, 4)),
+        "staircase": staircase_chart(staircase_tables(stories)),
     }
     for name, figure in figures.items():
         assert figure.chart().to_dict(), name  # Altair checks against the schema
@@ -516,16 +525,16 @@ def page_bytes(figure: Any) -> int:
 
 
 @pytest.mark.parametrize("text", ["", " token", "<|im_start|>"])
-def test_a_strip_takes_a_quarter_kilobyte_per_token(nb: ModuleType, text: str) -> None:
+def test_a_strip_takes_a_quarter_kilobyte_per_token(text: str) -> None:
     size = {}
     for tokens in (100, 512, 4000):
         vocab = dict.fromkeys([*range(1000, 3000), *range(150_000, 152_000)], text)
-        size[tokens] = page_bytes(nb.strip_chart(table_of(nb, extending(nb, tokens, vocab))))
+        size[tokens] = page_bytes(strip_chart(table_of(extending(tokens, vocab))))
         assert size[tokens] / tokens <= 250
     assert (size[4000] - size[512]) / 3488 <= 70
 
 
-def test_runs_grow_with_turns_not_with_tokens(nb: ModuleType) -> None:
+def test_runs_grow_with_turns_not_with_tokens() -> None:
     def payload(turns: int, tokens: int) -> int:
         sequence: list[int] = []
         transitions = []
@@ -533,17 +542,17 @@ def test_runs_grow_with_turns_not_with_tokens(nb: ModuleType) -> None:
             sequence = [*sequence, *range(turn, turn + tokens)]
             transitions.append(transition(sequence, [7] * tokens))
             sequence = sequence + [7] * tokens
-        found = nb.diagnose(rollout_of(nb, *transitions))
-        return len(nb.runs_chart(found.runs)._mime_()[1])
+        found = diagnose(rollout_of(*transitions))
+        return len(runs_chart(found.runs)._mime_()[1])
 
     short, long, many = payload(5, 4), payload(5, 400), payload(50, 4)
     assert long - short < 150  # a few more digits
     assert many > short + 45 * 2 * 8
 
 
-def test_runs_without_room_have_no_label(nb: ModuleType) -> None:
-    found = nb.diagnose(rollout_of(nb, transition([1] * 5000, [2]), transition([3], [4] * 500)))
-    figure = nb.runs_chart(found.runs)
+def test_runs_without_room_have_no_label() -> None:
+    found = diagnose(rollout_of(transition([1] * 5000, [2]), transition([3], [4] * 500)))
+    figure = runs_chart(found.runs)
     labels = [row["label"] for row in as_vega_reads(figure, "runs")]
     assert labels == ["O turn 0", None, None, "A turn 1"]
     bars = next(layer for layer in figure.spec["layer"] if layer["data"]["name"] == "runs")
@@ -552,20 +561,18 @@ def test_runs_without_room_have_no_label(nb: ModuleType) -> None:
     assert all({"filter": "datum.label"} in unit["transform"] for unit in texts)
 
 
-def test_runs_cover_every_position_once(
-    nb: ModuleType, stories: list[tuple[str, str, Any]]
-) -> None:
+def test_runs_cover_every_position_once(stories: list[tuple[str, str, Any]]) -> None:
     for _, _, found in stories:
-        rows = as_vega_reads(nb.runs_chart(found.runs), "runs")
+        rows = as_vega_reads(runs_chart(found.runs), "runs")
         for index, datum in enumerate(found.built.data):
             mine = [(row["start"], row["end"]) for row in rows if row["datum"] == index]
             assert [start for start, _ in mine] == [0, *(end for _, end in mine[:-1])]
             assert mine[-1][1] == datum.model_input.length + 1
 
 
-def test_tables_carry_the_same_facts(nb: ModuleType) -> None:
-    rollout = nb.scenario_rollout(nb.scenarios()["removed"])
-    facts = nb.strip_facts(table_of(nb, rollout))
+def test_tables_carry_the_same_facts() -> None:
+    rollout = scenario_rollout(scenarios()["removed"])
+    facts = strip_facts(table_of(rollout))
     data = trajectory_to_data(rollout.trajectory, 1.0)
     assert len(facts) == sum(datum.model_input.length for datum in data)
     for index, datum in enumerate(data):
@@ -578,13 +585,13 @@ def test_tables_carry_the_same_facts(nb: ModuleType) -> None:
         assert set(mine.loc[mine["mask"] == "1", "part"]) == {"action"}
 
 
-def test_stretches_hold_every_token(nb: ModuleType, stories: list[tuple[str, str, Any]]) -> None:
+def test_stretches_hold_every_token(stories: list[tuple[str, str, Any]]) -> None:
     for _, _, found in stories:
-        facts = nb.strip_facts(
-            nb.alignment_table(found.built, found.runs, found.rollout.vocab)
-        ).to_dict("records")
+        facts = strip_facts(alignment_table(found.built, found.runs, found.rollout.vocab)).to_dict(
+            "records"
+        )
         told = []
-        for row in nb.stretch_facts(pd.DataFrame(facts)).to_dict("records"):
+        for row in stretch_facts(pd.DataFrame(facts)).to_dict("records"):
             before = row["first input"]
             for entry in row["position: target, text (logprob, where not 0)"].split(" | "):
                 position, target, rest = re.findall(r"^(\d+): (\S+) ?(.*)$", entry)[0]
@@ -601,20 +608,20 @@ def test_stretches_hold_every_token(nb: ModuleType, stories: list[tuple[str, str
         assert told == facts
 
 
-def test_whole_numbers_have_commas_but_no_token_ids(nb: ModuleType) -> None:
-    page = nb.table_html(pd.DataFrame({"tokens": [20546, 7], "id": ["20546", "7"]}))
+def test_whole_numbers_have_commas_but_no_token_ids() -> None:
+    page = table_html(pd.DataFrame({"tokens": [20546, 7], "id": ["20546", "7"]}))
     assert "<td>20,546<td>20546<tr>" in page
 
 
-def test_cells_are_shared_behind_a_column_of_keys(nb: ModuleType) -> None:
+def test_cells_are_shared_behind_a_column_of_keys() -> None:
     frame = pd.DataFrame({"#": [1, 2, 3], "a": ["x", "x", "y"], "b": ["u", "v", "v"]})
-    body = nb.table_html(frame, merged=2, lead=1).partition("<tbody>")[2]
+    body = table_html(frame, merged=2, lead=1).partition("<tbody>")[2]
     key = "<td class=seq-number>"
     assert body == f"<tr>{key}1<td rowspan=2>x<td>u<tr>{key}2<td>v<tr>{key}3<td>y<td>v</table>"
 
 
-def test_long_tables_say_what_they_leave_out(nb: ModuleType) -> None:
-    page = nb.details_table(pd.DataFrame({"a": range(10)}), limit=4).text
+def test_long_tables_say_what_they_leave_out() -> None:
+    page = details_table(pd.DataFrame({"a": range(10)}), limit=4).text
     assert page.count("<tr>") == 5
     assert "6 more rows are left out" in page
 
@@ -623,27 +630,27 @@ def test_long_tables_say_what_they_leave_out(nb: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_conservation_on_the_cases(nb: ModuleType, case: dict[str, Any]) -> None:
-    rollout = nb.Rollout(case["name"], trajectory_of(nb, case), {})
-    found = nb.diagnose(rollout)
+def test_conservation_on_the_cases(case: dict[str, Any]) -> None:
+    rollout = Rollout(case["name"], trajectory_of(case), {})
+    found = diagnose(rollout)
     if found.built.error_code is not None:
         assert case["expected"]["error"]
         return
-    counts = nb.datum_counts(found.built, found.runs)
-    sentence, verdict = nb.conservation(counts)
+    counts = datum_counts(found.built, found.runs)
+    sentence, verdict = conservation(counts)
     assert verdict == "holds", sentence
     masks = case["expected"]["mask"]
     assert counts["trained"].tolist() == [sum(mask) for mask in masks]
     assert counts["inputs"].tolist() == [len(mask) for mask in masks]
 
 
-def trajectory_of(nb: ModuleType, case: dict[str, Any]) -> Trajectory:
+def trajectory_of(case: dict[str, Any]) -> Trajectory:
     """A case as a trajectory, read here and not by the notebook's own reader."""
     held: list[Any] = []
     turns = []
     for turn in case["transitions"]:
         new = [
-            nb.image_chunk(item["image"], item["tokens"]) if isinstance(item, dict) else item
+            image_chunk(item["image"], item["tokens"]) if isinstance(item, dict) else item
             for item in turn.get("ob", turn.get("append"))
         ]
         ob = new if "ob" in turn else held + new
@@ -652,7 +659,7 @@ def trajectory_of(nb: ModuleType, case: dict[str, Any]) -> Trajectory:
             logprobs = [float("nan" if value is None else value) for value in logprobs]
         turns.append(
             Transition(
-                ob=nb.elements_to_model_input(ob),
+                ob=elements_to_model_input(ob),
                 ac=TokensWithLogprobs(tokens=turn["ac"], maybe_logprobs=logprobs),
                 reward=0.0,
                 episode_done=False,
@@ -677,20 +684,20 @@ turns_strategy = st.lists(
 
 @given(turns=turns_strategy)
 @QUICK
-def test_conservation_on_any_rollout(nb: ModuleType, turns: list[Any]) -> None:
+def test_conservation_on_any_rollout(turns: list[Any]) -> None:
     held: list[int] = []
     made = []
     for extends, new, action, masked in turns:
         ob = [*held, *new] if extends else new
-        metrics = {nb.PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if masked else {}
+        metrics = {PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if masked else {}
         made.append(transition(ob, action, metrics=metrics))
         held = [*ob, *action]
-    found = nb.diagnose(rollout_of(nb, *made))
+    found = diagnose(rollout_of(*made))
     if found.built.error_code is None:
-        counts = nb.datum_counts(found.built, found.runs)
-        assert nb.conservation(counts)[1] == "holds"
+        counts = datum_counts(found.built, found.runs)
+        assert conservation(counts)[1] == "holds"
         # and it can fail: one token more would break it
-        assert nb.conservation(counts.assign(trained=counts["trained"] + 1))[1] != "holds"
+        assert conservation(counts.assign(trained=counts["trained"] + 1))[1] != "holds"
 
 
 # ---- in the browser

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import load_notebook
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-nb = load_notebook()
+from sequence_extension.formats.stream import MAX_FILE_ISSUES, read_rollouts
+from sequence_extension.report import write_report
+from sequence_extension.text import printable
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes()
 LINES = CASES.splitlines()
@@ -85,7 +86,7 @@ def mutilate(data: bytes, chance: random.Random) -> bytes:
 def report(data: bytes) -> tuple[int, list[Any], list[Any]]:
     """Exit code as `main` gives it, entries of the JSON report, and issues."""
     out = io.StringIO()
-    _, issues = nb.write_report(io.BytesIO(data), out, True, None)
+    _, issues = write_report(io.BytesIO(data), out, True, None)
     entries = json.loads(out.getvalue())["trajectories"]
     return (2 if issues else 0), entries, issues
 
@@ -98,11 +99,11 @@ def check(data: bytes) -> int:
         assert issue.message.endswith(".")
         assert issue.message[0].isupper()
         assert len(issue.message) < 500
-        assert nb.printable(issue.message) == issue.message
+        assert printable(issue.message) == issue.message
     for entry in entries:
         assert (entry["error"] is None) == (entry["tokens_processed"] is not None)
     text = io.StringIO()
-    totals, again = nb.write_report(io.BytesIO(data), text, False, 1)
+    totals, again = write_report(io.BytesIO(data), text, False, 1)
     assert (totals.rollouts, len(again)) == (len(entries), len(issues))
     assert all(line.isprintable() for line in text.getvalue().split("\n"))
     return code
@@ -204,9 +205,9 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_large_hostile_files_are_refused(name: str) -> None:
     """Invariants 1 and 3. Memory is traced on top of the file itself."""
-    reading = nb.read_rollouts(LARGE[name]())
+    reading = read_rollouts(LARGE[name]())
     assert reading.rollouts == ()
-    assert 1 <= len(reading.issues) <= nb.MAX_FILE_ISSUES + 1
+    assert 1 <= len(reading.issues) <= MAX_FILE_ISSUES + 1
 
 
 @pytest.mark.parametrize("name", ["a list of a hundred million elements", "a growing history"])
@@ -214,7 +215,7 @@ def test_large_hostile_files_take_little_memory(name: str) -> None:
     """Invariant 3: what counting refuses is never held as objects."""
     data = LARGE[name]()
     tracemalloc.start()
-    nb.read_rollouts(data)
+    read_rollouts(data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100e6

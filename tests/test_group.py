@@ -15,7 +15,6 @@ import io
 import math
 from collections import Counter
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import chz
@@ -24,6 +23,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tinker_cookbook.rl.data_processing import remove_constant_reward_groups
 from tinker_cookbook.rl.train import Config
+
+from sequence_extension.cookbook import train_step, wait_for
+from sequence_extension.datums import build_datums, nonzero_targets
+from sequence_extension.figures.figure import round_ticks
+from sequence_extension.figures.group import group_chart, group_finding, group_lanes
+from sequence_extension.figures.palette import PALETTE, advantage_colours
+from sequence_extension.group import (
+    assemble_group,
+    group_presets,
+    group_rollouts,
+    group_summary,
+    group_table,
+    group_text,
+    parse_rewards,
+)
+from sequence_extension.loss import (
+    RecordingClient,
+    kl_penalised,
+    loss_fields,
+    mask_lines,
+    sent_to_loss,
+)
+from sequence_extension.page.html import note
+from sequence_extension.page.views import group_view
+from sequence_extension.text import number_text, signed
 
 LETTERS = "ABCDEFGH"
 TURNS = {"A": 3, "B": 2, "C": 2, "D": 3, "E": 1, "F": 2, "G": 1, "H": 1}
@@ -51,25 +75,25 @@ def scattered(advantages: dict[str, float]) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def members(nb: ModuleType) -> dict[str, Any]:
-    return nb.group_rollouts()
+def members() -> dict[str, Any]:
+    return group_rollouts()
 
 
-def preset(nb: ModuleType, members: dict[str, Any], name: str) -> Any:
+def preset(members: dict[str, Any], name: str) -> Any:
     read = {
-        letter: nb.parse_rewards(text, TURNS[letter], letter)
-        for letter, text in nb.group_presets()[name].items()
+        letter: parse_rewards(text, TURNS[letter], letter)
+        for letter, text in group_presets()[name].items()
     }
     assert all(issue is None for _, issue in read.values())
-    return nb.assemble_group(members, {k: v for k, (v, _) in read.items() if v is not None})
+    return assemble_group(members, {k: v for k, (v, _) in read.items() if v is not None})
 
 
-def test_members_have_the_shapes_they_are_named_after(nb: ModuleType, members: Any) -> None:
+def test_members_have_the_shapes_they_are_named_after(members: Any) -> None:
     assert {
         letter: len(rollout.trajectory.transitions) for letter, rollout in members.items()
     } == TURNS
     counts = {
-        letter: len(nb.build_datums(rollout.trajectory).data) for letter, rollout in members.items()
+        letter: len(build_datums(rollout.trajectory).data) for letter, rollout in members.items()
     }
     assert counts == {"A": 1, "B": 1, "C": 2, "D": 3, "E": 0, "F": 1, "G": 1, "H": 1}
     assert members["E"].trajectory.stop_reason == "max_tokens"
@@ -77,8 +101,8 @@ def test_members_have_the_shapes_they_are_named_after(nb: ModuleType, members: A
 
 @quick
 @given(rewards=rewards_of_members)
-def test_advantage_is_summed_reward_minus_group_mean(nb: ModuleType, rewards: Any) -> None:
-    result = nb.assemble_group(nb.group_rollouts(), rewards)
+def test_advantage_is_summed_reward_minus_group_mean(rewards: Any) -> None:
+    result = assemble_group(group_rollouts(), rewards)
     expected = expected_advantages(rewards)
     assert result.letters == tuple(expected)
     assert result.advantages == pytest.approx(list(expected.values()), abs=1e-5)
@@ -86,17 +110,17 @@ def test_advantage_is_summed_reward_minus_group_mean(nb: ModuleType, rewards: An
     assert result.mean == pytest.approx(float(sum(map(sum, rewards.values())) / len(rewards)))
 
 
-def test_dividing_by_the_deviation_would_be_seen(nb: ModuleType, members: Any) -> None:
+def test_dividing_by_the_deviation_would_be_seen(members: Any) -> None:
     rewards = {"A": [0.0, 0.0, 3.0], "B": [0.0, 0.0], "G": [0.0]}
     expected = expected_advantages(rewards)
-    actual = dict(zip("ABG", nb.assemble_group(members, rewards).advantages, strict=True))
+    actual = dict(zip("ABG", assemble_group(members, rewards).advantages, strict=True))
     assert actual == pytest.approx(expected, abs=1e-6)
     assert actual != pytest.approx(scattered(expected), abs=1e-2)
 
 
-def test_overflow_member_moves_the_mean_without_a_datum(nb: ModuleType, members: Any) -> None:
-    alone = nb.assemble_group(members, {"A": [0, 0, 1], "B": [0, 0]})
-    joined = nb.assemble_group(members, {"A": [0, 0, 1], "B": [0, 0], "E": [-2]})
+def test_overflow_member_moves_the_mean_without_a_datum(members: Any) -> None:
+    alone = assemble_group(members, {"A": [0, 0, 1], "B": [0, 0]})
+    joined = assemble_group(members, {"A": [0, 0, 1], "B": [0, 0], "E": [-2]})
     assert len(joined.data) == len(alone.data) == 2
     assert alone.advantages == pytest.approx([0.5, -0.5])
     assert joined.advantages == pytest.approx([4 / 3, 1 / 3, -5 / 3], abs=1e-6)
@@ -104,8 +128,8 @@ def test_overflow_member_moves_the_mean_without_a_datum(nb: ModuleType, members:
 
 @quick
 @given(rewards=rewards_of_members)
-def test_one_number_on_every_trained_token(nb: ModuleType, rewards: Any) -> None:
-    result = nb.assemble_group(nb.group_rollouts(), rewards)
+def test_one_number_on_every_trained_token(rewards: Any) -> None:
+    result = assemble_group(group_rollouts(), rewards)
     expected = expected_advantages(rewards)
     for datum, owner in zip(result.data, result.member_of, strict=True):
         number = expected[result.letters[owner]]
@@ -116,9 +140,9 @@ def test_one_number_on_every_trained_token(nb: ModuleType, rewards: Any) -> None
 
 @quick
 @given(rewards=rewards_of_members)
-def test_table_has_every_target_once_with_the_datum_values(nb: ModuleType, rewards: Any) -> None:
-    result = nb.assemble_group(nb.group_rollouts(), rewards)
-    table = nb.group_table(result)
+def test_table_has_every_target_once_with_the_datum_values(rewards: Any) -> None:
+    result = assemble_group(group_rollouts(), rewards)
+    table = group_table(result)
     drawn = table.dropna(subset=["position"])
     targets, advantages, mask = [], [], []
     for datum in result.data:
@@ -137,57 +161,57 @@ def test_table_has_every_target_once_with_the_datum_values(nb: ModuleType, rewar
     assert sorted(table["lane"].unique()) == list(range(len(result.data) + len(empty)))
 
 
-def test_summary_counts(nb: ModuleType, members: Any) -> None:
-    result = preset(nb, members, "Six rollouts, mixed rewards")
-    summary = nb.group_summary(result).set_index("rollout")
+def test_summary_counts(members: Any) -> None:
+    result = preset(members, "Six rollouts, mixed rewards")
+    summary = group_summary(result).set_index("rollout")
     assert summary["datums"].to_dict() == {"A": 1, "B": 1, "C": 2, "D": 3, "E": 0, "F": 1}
     assert summary["mask 1"].to_dict() == {"A": 7, "B": 4, "C": 4, "D": 8, "E": 0, "F": 3}
     assert summary.loc["F", "action tokens"] == 5
     assert summary.loc["A", "rewards"] == "0 + 0 + 1"
-    text = nb.group_text(result)
+    text = group_text(result)
     assert "mean reward of 0.417" in text
     assert "Rollout D became 3 datums" in text
     assert "without it the mean would be 0.7" in text
     assert "2 action tokens" in text
 
 
-def test_equal_rewards_carry_no_gradient(nb: ModuleType, members: Any) -> None:
-    equal = preset(nb, members, "All the same: no policy gradient")
+def test_equal_rewards_carry_no_gradient(members: Any) -> None:
+    equal = preset(members, "All the same: no policy gradient")
     assert len(equal.letters) >= 2
     assert set(equal.rewards) == {1.0}
     assert not equal.kept
-    assert nb.nonzero_targets(equal.data, "mask") > 0
-    assert nb.nonzero_targets(equal.data, "advantages") == 0
-    assert "no policy gradient" in nb.group_text(equal)
-    assert preset(nb, members, "Six rollouts, mixed rewards").kept
+    assert nonzero_targets(equal.data, "mask") > 0
+    assert nonzero_targets(equal.data, "advantages") == 0
+    assert "no policy gradient" in group_text(equal)
+    assert preset(members, "Six rollouts, mixed rewards").kept
 
 
-def test_float_noise_of_equal_rewards_is_shown_as_such(nb: ModuleType, members: Any) -> None:
+def test_float_noise_of_equal_rewards_is_shown_as_such(members: Any) -> None:
     """`compute_advantages` works in 32 bits: seven times 0.7 leaves a rest that is not 0."""
     rewards = {letter: [0.7] + [0.0] * (TURNS[letter] - 1) for letter in "ABCDEFG"}
-    result = nb.assemble_group(members, rewards)
+    result = assemble_group(members, rewards)
     assert 0 < abs(result.advantages[0]) < 1e-6
     assert not result.kept
-    assert nb.signed(result.advantages[0]) == "≈0"
-    assert "no policy gradient" in nb.group_finding(nb.group_table(result))
+    assert signed(result.advantages[0]) == "≈0"
+    assert "no policy gradient" in group_finding(group_table(result))
 
 
-def test_a_single_member_is_its_own_mean(nb: ModuleType, members: Any) -> None:
-    result = nb.assemble_group(members, {"H": [5.0]})
+def test_a_single_member_is_its_own_mean(members: Any) -> None:
+    result = assemble_group(members, {"H": [5.0]})
     assert result.advantages == (0.0,)
     assert not result.kept
     with pytest.raises(ValueError, match="at least one"):
-        nb.assemble_group(members, {})
+        assemble_group(members, {})
 
 
-def test_rewards_of_the_members_stay_as_they_were(nb: ModuleType, members: Any) -> None:
-    nb.assemble_group(members, {"A": [1, 2, 3]})
+def test_rewards_of_the_members_stay_as_they_were(members: Any) -> None:
+    assemble_group(members, {"A": [1, 2, 3]})
     assert [t.reward for t in members["A"].trajectory.transitions] == [0.0, 0.0, 0.0]
 
 
-def test_train_step_takes_mask_out_and_nothing_else(nb: ModuleType, members: Any) -> None:
-    data = preset(nb, members, "Six rollouts, mixed rewards").data
-    sent = nb.sent_to_loss(data)
+def test_train_step_takes_mask_out_and_nothing_else(members: Any) -> None:
+    data = preset(members, "Six rollouts, mixed rewards").data
+    sent = sent_to_loss(data)
     assert len(sent) == len(data)
     for before, after in zip(data, sent, strict=True):
         assert set(before.loss_fn_inputs) - set(after.loss_fn_inputs) == {"mask"}
@@ -195,30 +219,28 @@ def test_train_step_takes_mask_out_and_nothing_else(nb: ModuleType, members: Any
         assert after.model_input == before.model_input
         for name in after.loss_fn_inputs:
             assert after.loss_fn_inputs[name].data == before.loss_fn_inputs[name].data
-    told = nb.loss_fields(data).set_index("field of loss_fn_inputs")["reaches forward_backward"]
+    told = loss_fields(data).set_index("field of loss_fn_inputs")["reaches forward_backward"]
     assert told.to_dict() == {
         "advantages": "yes", "logprobs": "yes", "mask": "no, removed", "target_tokens": "yes",
     }  # fmt: skip
-    assert '!= "mask"' in nb.mask_lines()
+    assert '!= "mask"' in mask_lines()
 
 
-def test_kl_penalty_reads_mask(nb: ModuleType, members: Any) -> None:
-    data = preset(nb, members, "All the same: no policy gradient").data
-    touched = nb.kl_penalised(data)
+def test_kl_penalty_reads_mask(members: Any) -> None:
+    data = preset(members, "All the same: no policy gradient").data
+    touched = kl_penalised(data)
     for before, after in zip(data, touched, strict=True):
         mask = before.loss_fn_inputs["mask"].data
         changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
         assert changed == [on == 1 for on in mask]
-    assert nb.nonzero_targets(data, "advantages") == 0  # the originals stay as they were
-    assert nb.nonzero_targets(touched, "advantages", unmasked=True) == 0
+    assert nonzero_targets(data, "advantages") == 0  # the originals stay as they were
+    assert nonzero_targets(touched, "advantages", unmasked=True) == 0
 
 
-def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(
-    nb: ModuleType, members: Any
-) -> None:
+def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(members: Any) -> None:
     """The discount runs from the end of a datum and after the mask: up to its last action."""
-    data = preset(nb, members, "All the same: no policy gradient").data
-    touched = nb.kl_penalised(data, 0.5)
+    data = preset(members, "All the same: no policy gradient").data
+    touched = kl_penalised(data, 0.5)
     leaked = 0
     for before, after in zip(data, touched, strict=True):
         mask = before.loss_fn_inputs["mask"].data
@@ -226,32 +248,32 @@ def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(
         changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
         assert changed == [place <= last for place in range(len(mask))]
         leaked += last + 1 - int(sum(mask))
-    assert nb.nonzero_targets(touched, "advantages", unmasked=True) == leaked > 0
-    for kept, sent in zip(touched, nb.sent_to_loss(touched), strict=True):  # not masked again
+    assert nonzero_targets(touched, "advantages", unmasked=True) == leaked > 0
+    for kept, sent in zip(touched, sent_to_loss(touched), strict=True):  # not masked again
         assert sent.loss_fn_inputs["advantages"].data == kept.loss_fn_inputs["advantages"].data
 
 
-def test_training_defaults_that_the_text_names(nb: ModuleType, members: Any) -> None:
+def test_training_defaults_that_the_text_names(members: Any) -> None:
     defaults = {name: entry._default for name, entry in chz.chz_fields(Config).items()}
     assert defaults["kl_discount_factor"] == 0
     assert defaults["remove_constant_reward_groups"] is False
     assert defaults["num_substeps"] == 1
     assert defaults["loss_fn"] == "importance_sampling"
-    equal = preset(nb, members, "All the same: no policy gradient").group
+    equal = preset(members, "All the same: no policy gradient").group
     assert remove_constant_reward_groups([equal, equal]) == [equal]
 
 
-def test_substeps_cut_between_datums_of_one_rollout(nb: ModuleType, members: Any) -> None:
-    data = nb.build_datums(members["D"].trajectory).data
+def test_substeps_cut_between_datums_of_one_rollout(members: Any) -> None:
+    data = build_datums(members["D"].trajectory).data
     parts: list[int] = []
 
-    class Counting(nb.RecordingClient):  # type: ignore[name-defined, misc]
+    class Counting(RecordingClient):  # type: ignore[name-defined, misc]
         async def forward_backward_async(self, data: Any, **options: Any) -> Any:
             parts.append(len(data))
             return await super().forward_backward_async(data, **options)
 
-    nb.wait_for(
-        nb.train_step(
+    wait_for(
+        train_step(
             list(data), Counting(), learning_rate=0.0, num_substeps=2, loss_fn="importance_sampling"
         )
     )
@@ -271,28 +293,26 @@ def test_substeps_cut_between_datums_of_one_rollout(nb: ModuleType, members: Any
         ("0_1", 1, ("Rollout A, turn 0",)),
     ],
 )
-def test_bad_rewards_get_one_sentence(
-    nb: ModuleType, text: str, turns: int, parts: tuple[str, ...]
-) -> None:
-    rewards, issue = nb.parse_rewards(text, turns, "A")
+def test_bad_rewards_get_one_sentence(text: str, turns: int, parts: tuple[str, ...]) -> None:
+    rewards, issue = parse_rewards(text, turns, "A")
     assert rewards is None
     assert issue is not None
     assert all(part in issue for part in parts), issue
-    assert "<script>" not in nb.note(issue, "error").text
+    assert "<script>" not in note(issue, "error").text
 
 
 @quick
 @given(text=st.text(max_size=60), turns=st.integers(1, 3))
-def test_no_text_raises(nb: ModuleType, text: str, turns: int) -> None:
-    rewards, issue = nb.parse_rewards(text, turns, "A")
+def test_no_text_raises(text: str, turns: int) -> None:
+    rewards, issue = parse_rewards(text, turns, "A")
     assert rewards is None or (len(rewards) == turns and all(map(math.isfinite, rewards)))
     assert rewards is None or issue is None
     assert (rewards is None and issue is None) == (not text.replace(",", " ").split())
 
 
-def test_good_rewards_are_read_as_typed(nb: ModuleType) -> None:
-    assert nb.parse_rewards(" 0, 0.5,-1e2 ", 3, "A") == ((0.0, 0.5, -100.0), None)
-    assert nb.parse_rewards("  ", 3, "A") == (None, None)
+def test_good_rewards_are_read_as_typed() -> None:
+    assert parse_rewards(" 0, 0.5,-1e2 ", 3, "A") == ((0.0, 0.5, -100.0), None)
+    assert parse_rewards("  ", 3, "A") == (None, None)
 
 
 def luminance(colour: str) -> float:
@@ -304,19 +324,19 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_advantage_cells_are_readable(nb: ModuleType) -> None:
+def test_advantage_cells_are_readable() -> None:
     for hundredths in range(-100, 101):
-        fill, ink = nb.advantage_colours(hundredths / 100, 1.0)
+        fill, ink = advantage_colours(hundredths / 100, 1.0)
         dark, light = sorted((luminance(fill), luminance(ink)))
         assert (light + 0.05) / (dark + 0.05) >= 4.5, hundredths
 
 
-def test_advantage_colours_diverge(nb: ModuleType) -> None:
-    assert nb.advantage_colours(0.0, 1.0)[0] == nb.PALETTE["zero"]["fill"]
-    assert nb.advantage_colours(0.0, 0.0)[0] == nb.PALETTE["zero"]["fill"]
-    assert nb.advantage_colours(2.0, 2.0)[0] == nb.PALETTE["positive"]["fill"]
-    assert nb.advantage_colours(-2.0, 2.0)[0] == nb.PALETTE["negative"]["fill"]
-    assert nb.advantage_colours(0.01, 1.0)[0] != nb.PALETTE["zero"]["fill"]
+def test_advantage_colours_diverge() -> None:
+    assert advantage_colours(0.0, 1.0)[0] == PALETTE["zero"]["fill"]
+    assert advantage_colours(0.0, 0.0)[0] == PALETTE["zero"]["fill"]
+    assert advantage_colours(2.0, 2.0)[0] == PALETTE["positive"]["fill"]
+    assert advantage_colours(-2.0, 2.0)[0] == PALETTE["negative"]["fill"]
+    assert advantage_colours(0.01, 1.0)[0] != PALETTE["zero"]["fill"]
 
 
 @pytest.mark.parametrize(
@@ -326,31 +346,31 @@ def test_advantage_colours_diverge(nb: ModuleType) -> None:
         (0.001, "+1e\u221203"), (123.456, "+123"), (-98765.4, "\u22129.9e+04"),
     ],
 )  # fmt: skip
-def test_signed_is_short(nb: ModuleType, value: float, text: str) -> None:
-    assert nb.signed(value) == text
+def test_signed_is_short(value: float, text: str) -> None:
+    assert signed(value) == text
 
 
 @pytest.mark.parametrize(
     "name",
     ["Six rollouts, mixed rewards", "All eight, one success", "All the same: no policy gradient"],
 )
-def test_chart_describes_itself(nb: ModuleType, members: Any, name: str) -> None:
-    result = preset(nb, members, name)
-    table = nb.group_table(result)
-    figure = nb.group_chart(table)
+def test_chart_describes_itself(members: Any, name: str) -> None:
+    result = preset(members, name)
+    table = group_table(result)
+    figure = group_chart(table)
     figure.chart()  # Altair checks the spec against the schema
     assert f"Group of {len(result.letters)} rollouts" in figure.description
     for letter, reward in zip(result.letters, result.rewards, strict=True):
-        assert f"{letter}: reward {nb.number_text(reward)}," in figure.description
-    assert len(nb.group_lanes(table)) == len(set(nb.group_lanes(table)))
-    shown = nb.group_view(table, nb.group_summary(result)).text
+        assert f"{letter}: reward {number_text(reward)}," in figure.description
+    assert len(group_lanes(table)) == len(set(group_lanes(table)))
+    shown = group_view(table, group_summary(result)).text
     assert "The same facts as a table" in shown
-    assert html.escape(nb.group_finding(table)) in shown
+    assert html.escape(group_finding(table)) in shown
 
 
-def test_cells_say_what_the_datums_hold(nb: ModuleType, members: Any) -> None:
-    result = preset(nb, members, "Six rollouts, mixed rewards")
-    spec = nb.group_chart(nb.group_table(result)).to_dict()
+def test_cells_say_what_the_datums_hold(members: Any) -> None:
+    result = preset(members, "Six rollouts, mixed rewards")
+    spec = group_chart(group_table(result)).to_dict()
     rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
     assert len(rows) == sum(datum.model_input.length for datum in result.data)
     assert Counter(row["label"] for row in rows if row["mask"] == "1") == {
@@ -367,33 +387,33 @@ def test_cells_say_what_the_datums_hold(nb: ModuleType, members: Any) -> None:
         (-3e6, 5e6, [-2e6, 0, 2e6, 4e6]),
     ],
 )
-def test_ticks_are_round(nb: ModuleType, low: float, high: float, ticks: list[float]) -> None:
-    assert nb.round_ticks(low, high) == pytest.approx(ticks)
+def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
+    assert round_ticks(low, high) == pytest.approx(ticks)
 
 
 @quick
 @given(low=st.floats(-1e6, 1e6), size=st.floats(1e-8, 1e6))
-def test_ticks_stay_inside_and_few(nb: ModuleType, low: float, size: float) -> None:
+def test_ticks_stay_inside_and_few(low: float, size: float) -> None:
     high = low + size
-    ticks = nb.round_ticks(low, high)
+    ticks = round_ticks(low, high)
     assert 2 <= len(ticks) <= 6
     assert all(low - size / 100 <= tick <= high + size / 100 for tick in ticks)
 
 
-def test_chart_of_a_group_without_any_datum(nb: ModuleType, members: Any) -> None:
-    result = nb.assemble_group(members, {"E": [1.0]})
+def test_chart_of_a_group_without_any_datum(members: Any) -> None:
+    result = assemble_group(members, {"E": [1.0]})
     assert result.data == ()
-    nb.group_chart(nb.group_table(result)).chart()
-    assert nb.group_summary(result)["datums"].tolist() == [0]
+    group_chart(group_table(result)).chart()
+    assert group_summary(result)["datums"].tolist() == [0]
 
 
-def test_a_coroutine_is_run_to_its_end_inside_a_loop_too(nb: ModuleType) -> None:
+def test_a_coroutine_is_run_to_its_end_inside_a_loop_too() -> None:
     async def waits() -> int:
         await asyncio.sleep(0)
         return 7
 
     async def cell() -> Any:
-        return nb.wait_for(waits())
+        return wait_for(waits())
 
-    assert nb.wait_for(waits()) == 7
+    assert wait_for(waits()) == 7
     assert asyncio.run(cell()) == 7

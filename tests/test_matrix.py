@@ -16,9 +16,10 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
+import marimo as mo
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,12 +28,45 @@ from rollouts import episode_of
 from tinker_cookbook import renderers
 from tinker_cookbook.completers import TinkerTokenCompleter
 
+from sequence_extension.cookbook import TokenCompleter
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.env.conversation import (
+    conversation_everywhere,
+    conversation_example,
+    conversation_rollout,
+    parse_conversation,
+)
+from sequence_extension.env.episodes import EpisodeSpec, run_episodes
+from sequence_extension.env.matrix import claim_verdict, matrix_table, shared_matrix
+from sequence_extension.env.policies import ScriptedPolicy, policy_names
+from sequence_extension.env.renderers import build_renderer, renderer_names
+from sequence_extension.env.sampling import sample_model
+from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.figures.matrix import (
+    MATRIX_LOOK,
+    matrix_breaks,
+    matrix_chart,
+    matrix_facts,
+    matrix_finding,
+)
+from sequence_extension.page.episodes import (
+    SecretField,
+    conversation_view,
+    episode_view,
+    is_live_editor,
+    matrix_prose,
+    matrix_view,
+    unbuilt_view,
+)
+from sequence_extension.page.html import details_table
+from sequence_extension.text import visible_text
+
 KEY = "tml-not-a-real-key"
 
 
 @pytest.fixture(scope="module")
-def table(nb: ModuleType) -> pd.DataFrame:
-    return nb.matrix_table()
+def table() -> pd.DataFrame:
+    return matrix_table()
 
 
 @pytest.fixture
@@ -48,7 +82,7 @@ def counts(table: pd.DataFrame) -> Any:
 
 
 @pytest.fixture
-def custom(nb: ModuleType) -> Iterator[str]:
+def custom() -> Iterator[str]:
     """A registered renderer with a hostile name that cannot be built."""
     name = "<img src=x onerror=alert(1)>/broken"
 
@@ -63,8 +97,8 @@ def custom(nb: ModuleType) -> Iterator[str]:
 # --- 1: completeness --------------------------------------------------------------------------
 
 
-def test_every_renderer_meets_every_policy(nb: ModuleType, table: pd.DataFrame) -> None:
-    pairs = [(name, policy) for name in nb.renderer_names() for policy in nb.policy_names()]
+def test_every_renderer_meets_every_policy(table: pd.DataFrame) -> None:
+    pairs = [(name, policy) for name in renderer_names() for policy in policy_names()]
     assert list(zip(table["renderer"], table["policy"], strict=True)) == pairs
     counted = table["datums"].notna()
     assert (table.loc[~counted, "reason"] != "").all()
@@ -74,26 +108,24 @@ def test_every_renderer_meets_every_policy(nb: ModuleType, table: pd.DataFrame) 
     assert counted.mean() > 0.95  # the offline vocabulary serves nearly all of them
 
 
-def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(
-    nb: ModuleType, custom: str
-) -> None:
-    assert custom in nb.renderer_names()
-    broken = nb.matrix_table([custom, "llama3"], ["plain"])
+def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) -> None:
+    assert custom in renderer_names()
+    broken = matrix_table([custom, "llama3"], ["plain"])
     row = broken.iloc[0]
     assert row["claims"] == "unknown"
     assert row["verdict"] == "none"
     assert "needs a <vocabulary> of its own" in row["reason"]
     assert broken.iloc[1]["datums"] == 1
-    page = nb.unbuilt_view(broken).text + nb.matrix_view(broken).text + nb.matrix_prose(broken).text
+    page = unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose(broken).text
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
-    figure = nb.matrix_chart(broken).chart().to_dict()
+    figure = matrix_chart(broken).chart().to_dict()
     assert custom in figure["datasets"]["cells"]
 
 
-def test_rollouts_are_the_same_every_time(nb: ModuleType, table: pd.DataFrame) -> None:
+def test_rollouts_are_the_same_every_time(table: pd.DataFrame) -> None:
     names = ["qwen3", "role_colon", "tml_v0"]
-    again = nb.matrix_table(names).set_index(["renderer", "policy"])
+    again = matrix_table(names).set_index(["renderer", "policy"])
     first = table.set_index(["renderer", "policy"]).loc[again.index]
     pd.testing.assert_frame_equal(again, first, check_dtype=False)
 
@@ -157,10 +189,10 @@ def test_breaks_are_told_in_words(table: pd.DataFrame) -> None:
 # --- 2: a cell and its rollout ----------------------------------------------------------------
 
 
-def test_cells_say_what_diagnose_says_of_their_rollout(nb: ModuleType, table: pd.DataFrame) -> None:
+def test_cells_say_what_diagnose_says_of_their_rollout(table: pd.DataFrame) -> None:
     for row in table.iloc[::7].to_dict("records"):
-        episode = episode_of(nb, nb.EpisodeSpec(renderer=row["renderer"], policy=row["policy"]))
-        diagnosis = nb.diagnose(episode.rollout)
+        episode = episode_of(EpisodeSpec(renderer=row["renderer"], policy=row["policy"]))
+        diagnosis = diagnose(episode.rollout)
         assert row["datums"] == len(diagnosis.built.data)
         assert row["turns"] == len(episode.rollout.trajectory.transitions)
         assert row["breaks"] == len(diagnosis.breaks)
@@ -183,16 +215,16 @@ def test_cells_say_what_diagnose_says_of_their_rollout(nb: ModuleType, table: pd
         assert decode(held[: first.position]).endswith(row["before"])
 
 
-def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> None:
-    episode = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="reasoning"))
-    parts = [part.text for part in nb.episode_view(episode)]
+def test_the_view_of_a_cell_shows_transcript_break_and_strip() -> None:
+    episode = episode_of(EpisodeSpec(renderer="qwen3", policy="reasoning"))
+    parts = [part.text for part in episode_view(episode)]
     page = "".join(parts)
     assert "What is" in page
     assert "removed" in page
     assert "&lt;think&gt;↵" in page
     assert page.count("<figure ") == 3  # a break (the other has its cause), the runs, the strip
-    plain = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="plain"))
-    page = "".join(part.text for part in nb.episode_view(plain))
+    plain = episode_of(EpisodeSpec(renderer="qwen3", policy="plain"))
+    page = "".join(part.text for part in episode_view(plain))
     assert "nothing splits" in page
     assert page.count("<figure ") == 2
 
@@ -212,28 +244,28 @@ def test_the_view_of_a_cell_shows_transcript_break_and_strip(nb: ModuleType) -> 
     ],
 )
 def test_a_verdict_follows_from_claim_turns_and_datums(
-    nb: ModuleType, claims: bool | None, turns: int, datums: int, verdict: str
+    claims: bool | None, turns: int, datums: int, verdict: str
 ) -> None:
-    assert nb.claim_verdict(claims, turns, datums) == verdict
-    assert verdict in nb.MATRIX_LOOK
+    assert claim_verdict(claims, turns, datums) == verdict
+    assert verdict in MATRIX_LOOK
 
 
-def test_claims_are_the_renderers_own(nb: ModuleType, table: pd.DataFrame) -> None:
-    tokenizer = nb.offline_tokenizer()
+def test_claims_are_the_renderers_own(table: pd.DataFrame) -> None:
+    tokenizer = offline_tokenizer()
     for name, claims in table.drop_duplicates("renderer")[["renderer", "claims"]].to_numpy():
-        renderer, _ = nb.build_renderer(name, tokenizer)
+        renderer, _ = build_renderer(name, tokenizer)
         assert claims == ("yes" if renderer.has_extension_property else "no")
 
 
-def test_both_directions_of_disagreement_are_told(nb: ModuleType, table: pd.DataFrame) -> None:
+def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
     split = table["datums"] > 1
     claims = table["claims"] == "yes"
-    assert nb.matrix_finding(table) == (
+    assert matrix_finding(table) == (
         f"{(claims & split).sum()} of {claims.sum()} rollouts split although their renderer "
         f"claims extension; {(~claims & ~split).sum()} of {(~claims).sum()} stay one datum "
         "although theirs does not"
     )
-    prose = nb.matrix_prose(table).text
+    prose = matrix_prose(table).text
     listed = {
         line.split(":")[0].strip("*- "): set(re.findall(r"<code>([^<]+)</code>", line))
         for line in prose.replace("<li>", "\n").splitlines()
@@ -255,10 +287,8 @@ def test_both_directions_of_disagreement_are_told(nb: ModuleType, table: pd.Data
     assert all(by_policy.values())
 
 
-def test_the_figure_carries_every_cell_with_its_details(
-    nb: ModuleType, table: pd.DataFrame
-) -> None:
-    figure = nb.matrix_chart(table)
+def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
+    figure = matrix_chart(table)
     spec = figure.chart().to_dict()  # Altair checks it against the schema
     frames = {
         name: pd.read_csv(io.StringIO(text), keep_default_na=False, dtype=str)
@@ -278,7 +308,7 @@ def test_the_figure_carries_every_cell_with_its_details(
             found = breaks.get(number, {})
             place = [found.get(name, "") for name in ("turn", "position", "cause")]
             around = [texts[found[name]] if found else "" for name in ("before", "held", "came")]
-            verdict = list(nb.MATRIX_LOOK)[int(kind)]
+            verdict = list(MATRIX_LOOK)[int(kind)]
             drawn.append([row["renderer"], row["claims"], count, verdict, *place, *around, end])
     assert drawn == [
         [
@@ -288,37 +318,37 @@ def test_the_figure_carries_every_cell_with_its_details(
             row["verdict"],
             *("" if pd.isna(row[name]) else f"{row[name]:.0f}" for name in ("turn", "position")),
             row["cause"],
-            *(nb.visible_text(row[name], 30) for name in ("before", "held", "came")),
+            *(visible_text(row[name], 30) for name in ("before", "held", "came")),
             "" if row["ending"] == "completed" else row["ending"],
         ]
         for row in table.to_dict("records")
     ]
-    for kind in nb.MATRIX_LOOK:
+    for kind in MATRIX_LOOK:
         assert f"{(table['verdict'] == kind).sum()} cells: " in figure.description
     told = spec["layer"][0]["encoding"]["tooltip"]["value"]["expr"]
     for name in ("datums/turns", "so it", "first break", "cause", "held", "came", "ending"):
         assert f"'{name}': " in told
 
 
-def test_marks_tell_what_colours_tell(nb: ModuleType) -> None:
-    looks = {kind: look for kind, look in nb.MATRIX_LOOK.items() if kind != "none"}
+def test_marks_tell_what_colours_tell() -> None:
+    looks = {kind: look for kind, look in MATRIX_LOOK.items() if kind != "none"}
     assert len({look["mark"] for look in looks.values()}) == len(looks)
     assert len({look["fill"] for look in looks.values()}) == len(looks)
 
 
-def test_the_table_holds_every_cell(nb: ModuleType, table: pd.DataFrame) -> None:
-    facts = nb.matrix_facts(table).set_index("renderer")
-    breaks = nb.matrix_breaks(table).set_index("break")
-    assert facts.index.tolist() == nb.renderer_names()
-    assert facts.columns.tolist() == ["claims", *nb.policy_names()]
-    page = nb.matrix_view(table).text
+def test_the_table_holds_every_cell(table: pd.DataFrame) -> None:
+    facts = matrix_facts(table).set_index("renderer")
+    breaks = matrix_breaks(table).set_index("break")
+    assert facts.index.tolist() == renderer_names()
+    assert facts.columns.tolist() == ["claims", *policy_names()]
+    page = matrix_view(table).text
     assert page.count("<tr>") == len(facts) + len(breaks) + 2
     numbers = set()
     for row in table.to_dict("records"):
         counts, *more = str(facts.loc[row["renderer"], row["policy"]]).split()
         assert counts == f"{row['datums']:.0f}/{row['turns']:.0f}"
         assert facts.loc[row["renderer"], "claims"] == row["claims"]
-        mark = nb.MATRIX_LOOK[row["verdict"]]["mark"]
+        mark = MATRIX_LOOK[row["verdict"]]["mark"]
         assert (mark in more) == bool(mark)
         assert (row["ending"] in more) == (row["ending"] != "completed")
         told = [int(word[1:]) for word in more if word.startswith("#")]
@@ -329,30 +359,28 @@ def test_the_table_holds_every_cell(nb: ModuleType, table: pd.DataFrame) -> None
             assert (found["turn"], found["position"]) == (row["turn"], row["position"])
             assert found["cause"] == row["cause"]
             for name in ("before", "held", "came"):
-                assert found[name] == nb.visible_text(row[name], 40)
+                assert found[name] == visible_text(row[name], 40)
     assert numbers == set(breaks.index)
 
 
-def test_the_matrix_is_played_once_per_process(
-    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_matrix_is_played_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
 
     def count() -> pd.DataFrame:
         played.append(1)
         return pd.DataFrame({"renderer": ["a"]})
 
-    monkeypatch.setattr(nb, "matrix_table", count)
-    first = nb.shared_matrix("test 1")
+    monkeypatch.setattr("sequence_extension.env.matrix.matrix_table", count)
+    first = shared_matrix("test 1")
     first.loc[0, "renderer"] = "spoilt by one reader"
-    threads = [threading.Thread(target=nb.shared_matrix, args=("test 1",)) for _ in range(4)]
+    threads = [threading.Thread(target=shared_matrix, args=("test 1",)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(played) == 1
-    assert nb.shared_matrix("test 1")["renderer"].tolist() == ["a"]
-    nb.shared_matrix("test 2")
+    assert shared_matrix("test 1")["renderer"].tolist() == ["a"]
+    shared_matrix("test 2")
     assert len(played) == 2
 
 
@@ -360,19 +388,19 @@ def test_the_matrix_is_played_once_per_process(
 
 
 @pytest.mark.parametrize("turns", [3, 5])
-def test_clean_rollouts_raise_no_warning(nb: ModuleType, turns: int) -> None:
+def test_clean_rollouts_raise_no_warning(turns: int) -> None:
     """Whatever extends is clean: the policies sample through the renderers themselves."""
     policies = ("plain", "reasoning", "empty_reasoning", "wrong", "whitespace")
     specs = [
-        nb.EpisodeSpec(renderer=name, policy=policy, turns=turns, max_generation_tokens=96)
-        for name in nb.renderer_names()
+        EpisodeSpec(renderer=name, policy=policy, turns=turns, max_generation_tokens=96)
+        for name in renderer_names()
         for policy in policies
     ]
     extending = 0
-    for episode in nb.run_episodes(specs):
+    for episode in run_episodes(specs):
         if isinstance(episode, str):
             continue
-        diagnosis = nb.diagnose(episode.rollout)
+        diagnosis = diagnose(episode.rollout)
         if len(diagnosis.built.data) == 1:
             extending += 1
             assert diagnosis.warnings == (), (episode.spec, diagnosis.warnings)
@@ -385,8 +413,8 @@ def test_clean_rollouts_raise_no_warning(nb: ModuleType, turns: int) -> None:
 class StandInSampler:
     """The interface of `tinker.SamplingClient`, answered by a scripted pupil."""
 
-    def __init__(self, nb: ModuleType, renderer: Any) -> None:
-        self.pupil = nb.ScriptedPolicy(renderer, "plain", max_tokens=64)
+    def __init__(self, renderer: Any) -> None:
+        self.pupil = ScriptedPolicy(renderer, "plain", max_tokens=64)
         self.calls: list[tinker.SamplingParams] = []
 
     async def sample_async(
@@ -436,14 +464,14 @@ class StandInService:
 
 
 @pytest.fixture
-def stand_in(nb: ModuleType) -> StandInSampler:
-    return StandInSampler(nb, nb.build_renderer("qwen3", nb.offline_tokenizer())[0])
+def stand_in() -> StandInSampler:
+    return StandInSampler(build_renderer("qwen3", offline_tokenizer())[0])
 
 
-def ask(nb: ModuleType, connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
-    options = {"loader": lambda model: nb.offline_tokenizer(), **more}
-    return nb.sample_model(
-        nb.EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
+def ask(connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
+    options = {"loader": lambda model: offline_tokenizer(), **more}
+    return sample_model(
+        EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
     )
 
 
@@ -468,7 +496,7 @@ def test_the_stand_in_has_the_real_clients_interface() -> None:
 
 @pytest.mark.parametrize("as_future", [False, True])
 def test_a_model_is_sampled_through_the_cookbooks_completer(
-    nb: ModuleType, stand_in: StandInSampler, as_future: bool
+    stand_in: StandInSampler, as_future: bool
 ) -> None:
     keys: list[str] = []
     service = StandInService(stand_in, as_future)
@@ -477,7 +505,7 @@ def test_a_model_is_sampled_through_the_cookbooks_completer(
         keys.append(key)
         return service
 
-    episode, problem = ask(nb, connect, f"  {KEY}\n")
+    episode, problem = ask(connect, f"  {KEY}\n")
     assert problem == ""
     assert keys == [KEY]
     assert service.models == ["Qwen/Qwen3-8B"]
@@ -486,48 +514,46 @@ def test_a_model_is_sampled_through_the_cookbooks_completer(
     assert stand_in.calls[0].stop == episode.renderer.get_stop_sequences()
     assert episode.spec.renderer == "qwen3"  # recommended for the model
     assert episode.rewards == [1.0, 1.0, 1.0]
-    same = episode_of(nb, nb.EpisodeSpec(renderer="qwen3", policy="plain"))
+    same = episode_of(EpisodeSpec(renderer="qwen3", policy="plain"))
     assert [t.ac.tokens for t in episode.rollout.trajectory.transitions] == [
         t.ac.tokens for t in same.rollout.trajectory.transitions
     ]
     assert KEY not in repr(episode)
-    assert issubclass(TinkerTokenCompleter, nb.TokenCompleter)
+    assert issubclass(TinkerTokenCompleter, TokenCompleter)
 
 
-def test_without_a_key_nothing_is_asked(nb: ModuleType) -> None:
+def test_without_a_key_nothing_is_asked() -> None:
     def connect(key: str) -> Any:
         raise AssertionError("asked without a key")
 
     for empty in ("", "  \n"):
-        episode, problem = ask(nb, connect, empty)
+        episode, problem = ask(connect, empty)
         assert episode is None
         assert "no key" in problem
         assert "TINKER_API_KEY" in problem
 
 
-def test_a_model_that_does_not_load_gives_one_sentence(nb: ModuleType) -> None:
+def test_a_model_that_does_not_load_gives_one_sentence() -> None:
     def offline(model: str) -> Any:
         raise OSError("We couldn't connect to 'https://huggingface.co'. Check your connection.")
 
-    episode, problem = ask(nb, lambda key: None, loader=offline)
+    episode, problem = ask(lambda key: None, loader=offline)
     assert episode is None
     assert "Qwen/Qwen3-8B could not be loaded" in problem
-    assert nb.sample_model(nb.EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
+    assert sample_model(EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
 
 
-def test_the_key_is_struck_out_of_what_fails(nb: ModuleType) -> None:
+def test_the_key_is_struck_out_of_what_fails() -> None:
     def refuse(key: str) -> Any:
         raise RuntimeError(f"401: the key {key} is not valid. Bearer {key}")
 
-    episode, problem = ask(nb, refuse)
+    episode, problem = ask(refuse)
     assert episode is None
     assert problem.startswith("Tinker could not be sampled: 401")
     assert KEY not in problem
 
 
-def test_a_silent_service_is_given_up_and_not_asked_later(
-    nb: ModuleType, stand_in: StandInSampler
-) -> None:
+def test_a_silent_service_is_given_up_and_not_asked_later(stand_in: StandInSampler) -> None:
     let_go, done = threading.Event(), threading.Event()
 
     class Slow(StandInService):
@@ -538,7 +564,7 @@ def test_a_silent_service_is_given_up_and_not_asked_later(
         let_go.wait(30)
         return Slow(stand_in, as_future=False)
 
-    episode, problem = ask(nb, connect, patience=0.05)
+    episode, problem = ask(connect, patience=0.05)
     assert episode is None
     assert "did not answer within 0.05 seconds" in problem
     let_go.set()
@@ -546,10 +572,10 @@ def test_a_silent_service_is_given_up_and_not_asked_later(
     assert stand_in.calls == []  # nobody waits, so nothing is sampled and nothing is paid
 
 
-def test_the_editors_variables_panel_does_not_see_the_key(nb: ModuleType) -> None:
+def test_the_editors_variables_panel_does_not_see_the_key() -> None:
     from marimo._messaging.variables import create_variable_value
 
-    secret = nb.SecretField("Tinker key")
+    secret = SecretField("Tinker key")
     secret.field._update(KEY)
     assert secret.reveal() == KEY
     assert KEY not in repr(secret)
@@ -559,9 +585,7 @@ def test_the_editors_variables_panel_does_not_see_the_key(nb: ModuleType) -> Non
     assert KEY in str(create_variable_value("matrix_key", secret.field).value)
 
 
-def test_only_the_live_editor_offers_a_real_model(
-    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_live_editor_offers_a_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
     for mode, request, live in [
         ("edit", object(), True),
         ("edit", None, False),  # an export
@@ -569,30 +593,30 @@ def test_only_the_live_editor_offers_a_real_model(
         ("script", None, False),
     ]:
         meta = SimpleNamespace(mode=mode, request=request)
-        monkeypatch.setattr(nb.mo, "app_meta", lambda meta=meta: meta)
-        assert nb.is_live_editor() is live
+        monkeypatch.setattr(mo, "app_meta", lambda meta=meta: meta)
+        assert is_live_editor() is live
 
 
 # --- the conversation of section 8 ------------------------------------------------------------
 
 
-def test_the_example_conversation_is_telling(nb: ModuleType) -> None:
-    read = nb.parse_conversation(nb.conversation_example())
+def test_the_example_conversation_is_telling() -> None:
+    read = parse_conversation(conversation_example())
     assert read.issues == ()
-    everywhere = nb.conversation_everywhere(read.messages).set_index("renderer")
-    assert everywhere.index.tolist() == nb.renderer_names()
+    everywhere = conversation_everywhere(read.messages).set_index("renderer")
+    assert everywhere.index.tolist() == renderer_names()
     assert everywhere.loc["qwen3", "datums/turns"] == "3/3"
     assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
     assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
     assert "cannot be rendered" in everywhere.loc["llama3", "note"]
-    renderer, _ = nb.build_renderer("qwen3", nb.offline_tokenizer())
-    found = nb.conversation_rollout(read.messages, renderer)
-    page = nb.conversation_view(found).text
+    renderer, _ = build_renderer("qwen3", offline_tokenizer())
+    found = conversation_rollout(read.messages, renderer)
+    page = conversation_view(found).text
     assert "splits at position" in page
     assert "opens the first datum" in page
 
 
-def test_pasted_markup_stays_text(nb: ModuleType) -> None:
+def test_pasted_markup_stays_text() -> None:
     hostile = "</textarea><script>alert(1)</script>"
     text = json.dumps(
         [
@@ -602,24 +626,24 @@ def test_pasted_markup_stays_text(nb: ModuleType) -> None:
             {"role": "assistant", "content": [{"type": "thinking", "thinking": hostile}]},
         ]
     )
-    read = nb.parse_conversation(text)
+    read = parse_conversation(text)
     for name in ("qwen3", "llama3", "role_colon"):
-        renderer, _ = nb.build_renderer(name, nb.offline_tokenizer())
-        found = nb.conversation_rollout(read.messages, renderer)
+        renderer, _ = build_renderer(name, offline_tokenizer())
+        found = conversation_rollout(read.messages, renderer)
         if found.rollout is not None:
-            assert "<script>" not in nb.conversation_view(found).text
-    page = nb.details_table(nb.conversation_everywhere(read.messages)).text
+            assert "<script>" not in conversation_view(found).text
+    page = details_table(conversation_everywhere(read.messages)).text
     assert "<script>" not in page
 
 
-def test_rollouts_of_the_matrix_run_where_a_loop_runs_already(nb: ModuleType) -> None:
+def test_rollouts_of_the_matrix_run_where_a_loop_runs_already() -> None:
     async def in_a_notebook() -> pd.DataFrame:
-        return nb.matrix_table(["llama3"], ["plain"])
+        return matrix_table(["llama3"], ["plain"])
 
     assert asyncio.run(in_a_notebook())["datums"].tolist() == [1]
 
 
-def test_a_slow_matrix_shows_its_progress(nb: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_matrix_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[int] = []
 
     class Bar:
@@ -636,29 +660,27 @@ def test_a_slow_matrix_shows_its_progress(nb: ModuleType, monkeypatch: pytest.Mo
         def update(self, increment: int = 1) -> None:
             shown.append(increment)
 
-    monkeypatch.setattr(nb.mo.status, "progress_bar", Bar)
+    monkeypatch.setattr(mo.status, "progress_bar", Bar)
     names = ["llama3"] * 8
-    nb.matrix_table(names, ["plain"], patience=60)
+    matrix_table(names, ["plain"], patience=60)
     assert shown == []  # quick enough: nothing flickers
-    nb.matrix_table(names, ["plain"], patience=-1)
+    matrix_table(names, ["plain"], patience=-1)
     assert shown[0] == 8
     assert sum(shown[1:]) == 8  # at the end every renderer is counted
 
 
-def test_a_matrix_leaves_the_process_as_it_was(
-    nb: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokenizer = nb.offline_tokenizer()
+def test_a_matrix_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = offline_tokenizer()
     tokenizer.encode("What is 2 + 3?").append(-1)
     assert -1 not in tokenizer.encode("What is 2 + 3?")  # what is remembered cannot be spoilt
     assert gc.isenabled()
-    nb.matrix_table(["llama3"], ["plain"])
+    matrix_table(["llama3"], ["plain"])
     assert gc.isenabled()
 
     def fail(*_: Any) -> Any:
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr(nb, "run_episodes", fail)
+    monkeypatch.setattr("sequence_extension.env.matrix.run_episodes", fail)
     with pytest.raises(RuntimeError, match="in the middle"):
-        nb.matrix_table(["llama3"], ["plain"])
+        matrix_table(["llama3"], ["plain"])
     assert gc.isenabled()

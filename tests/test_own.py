@@ -16,16 +16,37 @@ from typing import Any
 import pytest
 from bench_files import long_rollout
 from browser import ROOT
-from conftest import load_notebook
 
-nb = load_notebook()
+from sequence_extension.alignment import alignment_table
+from sequence_extension.break_table import break_marks
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.formats.native import trajectory_to_native
+from sequence_extension.formats.stream import read_rollouts
+from sequence_extension.overview import (
+    WINDOW,
+    counts_table,
+    example_rollouts,
+    overview,
+    window_places,
+)
+from sequence_extension.page.files import (
+    MAX_REPORT_BYTES,
+    datum_rows,
+    diagnosis_views,
+    dump_code,
+    report_view,
+    window_views,
+)
+from sequence_extension.report import report_lines
+from sequence_extension.verdicts import verdicts
+from sequence_extension.wording import span_words
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
 def shown(*trajectories: Any) -> str:
-    reading = nb.read_rollouts(json.dumps(list(trajectories)))
-    return str(nb.report_view(reading, nb.overview(reading.rollouts), "rollouts.json").text)
+    reading = read_rollouts(json.dumps(list(trajectories)))
+    return str(report_view(reading, overview(reading.rollouts), "rollouts.json").text)
 
 
 @pytest.mark.parametrize("split", [0, 3])
@@ -61,23 +82,23 @@ def test_text_of_a_file_is_never_markup() -> None:
 
 def test_window_starts_at_the_first_break() -> None:
     """Invariant 3."""
-    reading = nb.read_rollouts(json.dumps(long_rollout(12, 1_200, split=4)))
-    diagnosis = nb.diagnose(reading.rollouts[0])
-    datum, start = next(iter(nb.window_places(diagnosis).values()))
-    mark = nb.break_marks(diagnosis)[0]
+    reading = read_rollouts(json.dumps(long_rollout(12, 1_200, split=4)))
+    diagnosis = diagnose(reading.rollouts[0])
+    datum, start = next(iter(window_places(diagnosis).values()))
+    mark = break_marks(diagnosis)[0]
     assert datum == mark[0]
-    assert start <= mark[1] < start + nb.WINDOW
-    rows = nb.datum_rows(diagnosis, datum)
-    table = nb.alignment_table(diagnosis.built, diagnosis.runs)
+    assert start <= mark[1] < start + WINDOW
+    rows = datum_rows(diagnosis, datum)
+    table = alignment_table(diagnosis.built, diagnosis.runs)
     assert rows["token"].tolist() == table[table["datum"] == datum]["token"].tolist()
     for place in (0, start, len(rows) - 2):
-        assert len(nb.window_views(diagnosis, rows, place)) == 3
+        assert len(window_views(diagnosis, rows, place)) == 3
 
 
 def test_example_shows_good_and_bad() -> None:
     """Invariant 3: what the static page carries."""
-    reading = nb.read_rollouts(nb.example_rollouts())
-    found = nb.overview(reading.rollouts)
+    reading = read_rollouts(example_rollouts())
+    found = overview(reading.rollouts)
     assert (len(reading.rollouts), len(reading.issues)) == (3, 1)
     assert found.totals.causes
     assert sum(found.table["advantage"]) == pytest.approx(0)
@@ -86,10 +107,10 @@ def test_example_shows_good_and_bad() -> None:
 def test_copied_code_runs_alone() -> None:
     """Invariant 4: the dump, pasted into another file, writes the same."""
     scope: dict[str, Any] = {}
-    exec(nb.dump_code(), scope)
-    for rollout in nb.read_rollouts(nb.example_rollouts()).rollouts:
+    exec(dump_code(), scope)
+    for rollout in read_rollouts(example_rollouts()).rollouts:
         copied = scope["trajectory_to_native"](rollout.trajectory)
-        assert copied == nb.trajectory_to_native(rollout.trajectory)
+        assert copied == trajectory_to_native(rollout.trajectory)
 
 
 CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()
@@ -98,14 +119,14 @@ CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()
 @pytest.mark.parametrize("index", range(len(CASES.splitlines())))
 def test_every_rollout_can_be_chosen(index: int) -> None:
     """What the app shows of the chosen rollout: also of one that the cookbook refuses."""
-    diagnosis = nb.diagnose(nb.read_rollouts(CASES).rollouts[index])
-    assert nb.diagnosis_views(diagnosis)
+    diagnosis = diagnose(read_rollouts(CASES).rollouts[index])
+    assert diagnosis_views(diagnosis)
     datums = len(diagnosis.built.data)
-    for datum, start in nb.window_places(diagnosis).values():
-        rows = nb.datum_rows(diagnosis, datum)
+    for datum, start in window_places(diagnosis).values():
+        rows = datum_rows(diagnosis, datum)
         assert rows.empty is (datums == 0)
         if datums:
-            assert nb.window_views(diagnosis, rows, start)
+            assert window_views(diagnosis, rows, start)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +139,13 @@ def test_every_rollout_can_be_chosen(index: int) -> None:
     ],
 )
 def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
-    (rollout,) = nb.read_rollouts(json.dumps({"transitions": turns})).rollouts
-    diagnosis = nb.diagnose(rollout)
+    (rollout,) = read_rollouts(json.dumps({"transitions": turns})).rollouts
+    diagnosis = diagnose(rollout)
     assert diagnosis.built.error_code is not None
-    assert nb.datum_rows(diagnosis, 0).empty
-    said = [sentence for verdict in nb.verdicts(diagnosis) for sentence in verdict.sentences]
-    said += [nb.span_words(span, refused=True) for span in diagnosis.spans]
-    said += nb.report_lines(diagnosis)
+    assert datum_rows(diagnosis, 0).empty
+    said = [sentence for verdict in verdicts(diagnosis) for sentence in verdict.sentences]
+    said += [span_words(span, refused=True) for span in diagnosis.spans]
+    said += report_lines(diagnosis)
     assert any("would open datum 0" in sentence for sentence in said)
     assert not any("opens datum" in sentence for sentence in said)
 
@@ -138,14 +159,14 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
     ],
 )
 def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
-    reading = nb.read_rollouts(json.dumps(value))
+    reading = read_rollouts(json.dumps(value))
     assert not reading.rollouts
     assert "these are messages, not tokens; section 8" in reading.issues[0].message
 
 
 def test_every_refusal_of_the_cases_says_what_helps() -> None:
-    reading = nb.read_rollouts(CASES)
-    table = nb.counts_table(nb.overview(reading.rollouts).totals)
+    reading = read_rollouts(CASES)
+    table = counts_table(overview(reading.rollouts).totals)
     refused = table[table["kind"] == "refused"]
     assert len(refused) == 3
     assert refused["what helps"].nunique() == 3
@@ -154,20 +175,20 @@ def test_every_refusal_of_the_cases_says_what_helps() -> None:
 
 def test_report_leads_from_its_table_to_every_rollout_told() -> None:
     """Invariants 1 and 2: links and ids are made of the row's number; breaks fold within bounds."""
-    reading = nb.read_rollouts(CASES)
-    text = nb.report_view(reading, nb.overview(reading.rollouts), "cases.jsonl").text
+    reading = read_rollouts(CASES)
+    text = report_view(reading, overview(reading.rollouts), "cases.jsonl").text
     links = re.findall(r'<a href="#([^"]*)">', text)
     assert links
     assert all(re.fullmatch(r"report-\d+", link) for link in links)
     assert sorted(links) == sorted(re.findall(r'id="(report-\d+)"', text))
-    assert len(text) < nb.MAX_REPORT_BYTES + 20_000
+    assert len(text) < MAX_REPORT_BYTES + 20_000
     few = shown({"transitions": [{"ob": [i], "ac": [1], "logprobs": [-0.1]} for i in range(4)]})
     assert "not drawn" not in few
     assert len(re.findall("<summary>Turn [23] splits", few)) == 2
 
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:
-    table = nb.overview(nb.read_rollouts(CASES).rollouts).table
+    table = overview(read_rollouts(CASES).rollouts).table
     assert table.columns[:5].tolist() == ["#", "name", "datums", "main cause", "tokens"]
     refused = table[table["main cause"] == "refused"]
     assert (refused["datums"] == 0).all()

@@ -10,11 +10,21 @@ Invariants:
 
 import re
 from itertools import combinations
-from types import ModuleType
 from typing import Any
 
 import pytest
 from coloraide import Color
+
+from sequence_extension.alignment import alignment_table
+from sequence_extension.break_table import break_marks
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.figures.palette import KINDS, PALETTE
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.staircase import staircase_chart
+from sequence_extension.figures.strip import strip_chart
+from sequence_extension.page.style import style_sheet
+from sequence_extension.staircase import staircase_tables
 
 # CIEDE2000: 1 to 2 is just noticeable side by side. In small cells, apart from each other and
 # seen in passing, several times that is wanted. 11 is what the Okabe-Ito set keeps between its
@@ -41,14 +51,14 @@ def closest(colors: dict[str, str], vision: str | None) -> tuple[float, str, str
     )
 
 
-def fills(nb: ModuleType) -> dict[str, str]:
+def fills() -> dict[str, str]:
     """Fills of cells; the grey of axes is a line's colour and fills nothing."""
-    return {name: entry["fill"] for name, entry in nb.PALETTE.items() if name != "axis"}
+    return {name: entry["fill"] for name, entry in PALETTE.items() if name != "axis"}
 
 
 @pytest.mark.parametrize("vision", VISIONS)
-def test_every_pair_of_fills_stays_apart(nb: ModuleType, vision: str | None) -> None:
-    distance, one, other = closest(fills(nb), vision)
+def test_every_pair_of_fills_stays_apart(vision: str | None) -> None:
+    distance, one, other = closest(fills(), vision)
     assert distance >= APART, (one, other)
 
 
@@ -57,28 +67,28 @@ def test_threshold_is_that_of_the_okabe_ito_set() -> None:
     assert all(closest(okabe_ito, vision)[0] >= APART for vision in ("protan", "deutan"))
 
 
-def test_simulation_bites(nb: ModuleType) -> None:
+def test_simulation_bites() -> None:
     # red and green of the same lightness: the classic mistake
-    traffic_light = fills(nb) | {"positive": "#00873C", "break": "#C0392B"}
+    traffic_light = fills() | {"positive": "#00873C", "break": "#C0392B"}
     assert closest(traffic_light, None)[0] >= APART
     assert closest(traffic_light, "deutan")[0] < APART
 
 
-def test_ink_reads_on_its_fill(nb: ModuleType) -> None:
-    for name, entry in nb.PALETTE.items():
+def test_ink_reads_on_its_fill() -> None:
+    for name, entry in PALETTE.items():
         if name != "axis":
             assert Color(entry["ink"]).contrast(entry["fill"], method="wcag21") >= 4.5, name
 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("name", ["axis", "break"])
-def test_lines_show_on_both_pages(nb: ModuleType, page: str, name: str) -> None:
-    assert Color(nb.PALETTE[name]["fill"]).contrast(page, method="wcag21") >= 3
+def test_lines_show_on_both_pages(page: str, name: str) -> None:
+    assert Color(PALETTE[name]["fill"]).contrast(page, method="wcag21") >= 3
 
 
-def test_every_kind_has_a_second_cue(nb: ModuleType) -> None:
-    assert set(nb.KINDS.values()) == set(nb.PALETTE) - {"axis"}
-    cues = [nb.PALETTE[name]["letter"] for name in nb.KINDS.values()]
+def test_every_kind_has_a_second_cue() -> None:
+    assert set(KINDS.values()) == set(PALETTE) - {"axis"}
+    cues = [PALETTE[name]["letter"] for name in KINDS.values()]
     assert all(cues)
     assert len(set(cues)) == len(cues)
 
@@ -93,25 +103,24 @@ def text_marks(spec: Any) -> list[dict[str, Any]]:
     return own + [unit for value in spec.values() for unit in text_marks(value)]
 
 
-def figures_of(nb: ModuleType) -> dict[str, Any]:
+def figures_of() -> dict[str, Any]:
     """One figure of each kind of this room."""
     stories = [
-        (item.title, item.lesson, nb.diagnose(nb.scenario_rollout(item)))
-        for item in nb.scenarios().values()
+        (item.title, item.lesson, diagnose(scenario_rollout(item))) for item in scenarios().values()
     ]
     split = next(story[2] for story in stories if story[2].breaks)
-    table = nb.alignment_table(split.built, split.runs, split.rollout.vocab)
-    marks = nb.break_marks(split)
+    table = alignment_table(split.built, split.runs, split.rollout.vocab)
+    marks = break_marks(split)
     return {
-        "strip": nb.strip_chart(table[table["datum"] == 0], breaks=marks),
-        "runs": nb.runs_chart(split.runs, marks, "Title", (0, 1, 2)),
-        "staircase": nb.staircase_chart(nb.staircase_tables(stories)),
+        "strip": strip_chart(table[table["datum"] == 0], breaks=marks),
+        "runs": runs_chart(split.runs, marks, "Title", (0, 1, 2)),
+        "staircase": staircase_chart(staircase_tables(stories)),
     }
 
 
-def test_text_has_a_fixed_colour_only_on_fills(nb: ModuleType) -> None:
-    inks = {entry["ink"] for entry in nb.PALETTE.values()}
-    for name, figure in figures_of(nb).items():
+def test_text_has_a_fixed_colour_only_on_fills() -> None:
+    inks = {entry["ink"] for entry in PALETTE.values()}
+    for name, figure in figures_of().items():
         marks = text_marks(figure.spec["layer"])
         assert marks, name
         for unit in marks:
@@ -128,8 +137,8 @@ def test_text_has_a_fixed_colour_only_on_fills(nb: ModuleType) -> None:
         assert "color" not in figure.spec.get("title", {})
 
 
-def test_style_sheet_takes_colours_from_palette_and_theme_only(nb: ModuleType) -> None:
-    root, rest = nb.style_sheet().split("}", 1)
-    assert all(entry["fill"] in root and entry["ink"] in root for entry in nb.PALETTE.values())
+def test_style_sheet_takes_colours_from_palette_and_theme_only() -> None:
+    root, rest = style_sheet().split("}", 1)
+    assert all(entry["fill"] in root and entry["ink"] in root for entry in PALETTE.values())
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b|rgba?\(|hsla?\(", rest)
     assert "prefers-reduced-motion" in rest

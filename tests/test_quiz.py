@@ -2,10 +2,13 @@
 
 import html
 import re
-from types import ModuleType
 from typing import Any
 
 import pytest
+
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.group import group_rollouts
+from sequence_extension.page.quiz import pose, quiz_card, quiz_questions, quiz_score, quiz_verdict
 
 Turns = list[tuple[list[int], list[int]]]
 
@@ -28,8 +31,8 @@ def as_turns(trajectory: Any) -> Turns:
 
 
 @pytest.fixture(scope="module")
-def questions(nb: ModuleType) -> dict[str, Any]:
-    asked = nb.quiz_questions()
+def questions() -> dict[str, Any]:
+    asked = quiz_questions()
     by_key = {question.key: question for question in asked}
     assert len(by_key) == len(asked) >= 5
     return by_key
@@ -47,12 +50,12 @@ def test_the_right_answer_has_no_favourite_place(questions: dict[str, Any]) -> N
     assert len({question.answer for question in questions.values()}) >= 3
 
 
-def test_questions_are_the_same_each_time(nb: ModuleType, questions: dict[str, Any]) -> None:
-    assert {question.key: question for question in nb.quiz_questions()} == questions
+def test_questions_are_the_same_each_time(questions: dict[str, Any]) -> None:
+    assert {question.key: question for question in quiz_questions()} == questions
 
 
-def test_datums(nb: ModuleType, questions: dict[str, Any]) -> None:
-    turns = as_turns(nb.scenario_rollout(nb.scenarios()["new_context"]).trajectory)
+def test_datums(questions: dict[str, Any]) -> None:
+    turns = as_turns(scenario_rollout(scenarios()["new_context"]).trajectory)
     assert questions["datums"].right == str(len(sequences(turns))) == "4"
     # each agent alone would merge: that is the wrong answer people give
     agents = sum(len(sequences(turns[start::2])) for start in (0, 1))
@@ -105,9 +108,9 @@ def test_advantage(questions: dict[str, Any]) -> None:
     assert f"{without_overflow:+.2f}" in questions["advantage"].options
 
 
-def test_gradient(nb: ModuleType, questions: dict[str, Any]) -> None:
+def test_gradient(questions: dict[str, Any]) -> None:
     assert questions["gradient"].right == "0"
-    members = nb.group_rollouts()
+    members = group_rollouts()
     trained = sum(
         sum(sampled[1:])
         for letter in "ACDG"
@@ -147,36 +150,36 @@ def test_checker(questions: dict[str, Any]) -> None:
     assert any("EnvFromMessageEnv" in option for option in questions["checker"].options)
 
 
-def test_pose_leaves_out_accidental_right_answers(nb: ModuleType) -> None:
-    question = nb.pose("k", "?", 3, [3, 10, 10, 2], "because")
+def test_pose_leaves_out_accidental_right_answers() -> None:
+    question = pose("k", "?", 3, [3, 10, 10, 2], "because")
     assert question.options == ("2", "3", "10")
     assert question.right == "3"
     with pytest.raises(ValueError, match="at least two"):
-        nb.pose("k", "?", 3, [3, 4], "because")
+        pose("k", "?", 3, [3, 4], "because")
 
 
-def test_verdict_and_score(nb: ModuleType, questions: dict[str, Any]) -> None:
+def test_verdict_and_score(questions: dict[str, Any]) -> None:
     listed = list(questions.values())
     one, two = listed[:2]
-    assert "✓</span> Right</span>" in nb.quiz_verdict(one, one.right)
+    assert "✓</span> Right</span>" in quiz_verdict(one, one.right)
     wrong = next(option for option in one.options if option != one.right)
-    assert f"✕</span> No</span>. It is **{one.right}**: " in nb.quiz_verdict(one, wrong)
-    assert str(len(listed)) in nb.quiz_score(listed, {})
-    score = nb.quiz_score(listed, {one.key: wrong, two.key: two.right})
+    assert f"✕</span> No</span>. It is **{one.right}**: " in quiz_verdict(one, wrong)
+    assert str(len(listed)) in quiz_score(listed, {})
+    score = quiz_score(listed, {one.key: wrong, two.key: two.right})
     assert score.startswith("1 of 2 right")
     assert f"{len(listed) - 2} to go" in score
 
 
-def test_card_tells_nothing_before_an_answer(nb: ModuleType, questions: dict[str, Any]) -> None:
+def test_card_tells_nothing_before_an_answer(questions: dict[str, Any]) -> None:
     question = questions["mask"]
-    before = nb.quiz_card(1, question, "FORM", None).text
+    before = quiz_card(1, question, "FORM", None).text
     live, static = before.split('class="quiz-static"')
     assert "Right" not in live
     assert 'class="quiz-card"' in live
     assert question.why[:20] not in live
     assert "<details><summary>Answer</summary>" in static
-    after = nb.quiz_card(1, question, "FORM", question.right).text.split('class="quiz-static"')[0]
+    after = quiz_card(1, question, "FORM", question.right).text.split('class="quiz-static"')[0]
     assert "Right</span>" in after
     assert 'class="quiz-card quiz-right"' in after
     wrong = next(option for option in question.options if option != question.right)
-    assert 'class="quiz-card quiz-wrong"' in nb.quiz_card(1, question, "FORM", wrong).text
+    assert 'class="quiz-card quiz-wrong"' in quiz_card(1, question, "FORM", wrong).text

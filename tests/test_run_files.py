@@ -12,12 +12,13 @@ Invariants:
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from bench_files import long_rollout
 from browser import ROOT, WIDTHS, Reader
 from playwright.sync_api import Locator, expect
+
+from sequence_extension.overview import WINDOW
 
 EVIL = "<img src=x onerror=window.__ran=1>"
 
@@ -189,7 +190,7 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
     assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
 
 
-def test_long_rollout_and_its_window(run_page: Reader, nb: ModuleType) -> None:
+def test_long_rollout_and_its_window(run_page: Reader) -> None:
     """Invariant 5: 128 000 tokens in 100 turns, written with `append`."""
     rollout = long_rollout(100, 128_000, split=40, place=30_000)
     upload(run_page, "long.json", json.dumps(rollout).encode())
@@ -206,7 +207,7 @@ def test_long_rollout_and_its_window(run_page: Reader, nb: ModuleType) -> None:
         return [int(text.replace(",", "")) for text in cells.all_text_contents()]
 
     assert 30_000 in positions()
-    assert len(positions()) == nb.WINDOW
+    assert len(positions()) == WINDOW
     with run_page.answer():
         thumb.press("End")
     assert positions()[-1] == int(thumb.get_attribute("aria-valuemax") or 0)

@@ -1,29 +1,31 @@
 """Section 8 in the served app: cells and conversations."""
 
 import json
-from types import ModuleType
 from typing import Any
 
 from browser import Reader
 from playwright.sync_api import expect
+
+from sequence_extension.env.matrix import matrix_table
+from sequence_extension.text import visible_text
 
 
 def section_text(reader: Reader) -> str:
     return "\n".join(cell.inner_text() for cell in reader.section(8))
 
 
-def test_pick_a_cell_and_read_its_break(run_page: Reader, nb: ModuleType) -> None:
+def test_pick_a_cell_and_read_its_break(run_page: Reader) -> None:
     assert "3 turns, 3 datums: where it splits" in section_text(run_page)  # qwen3, reasoning
     run_page.choose("Pupil of the cell", "plain")
     assert "3 turns, 1 datum: nothing splits." in section_text(run_page)
     run_page.choose("Pupil of the cell", "no_space")
     run_page.choose("Renderer of the cell", "role_colon")
-    row = nb.matrix_table(["role_colon"], ["no_space"]).iloc[0]
+    row = matrix_table(["role_colon"], ["no_space"]).iloc[0]
     shown = section_text(run_page)
     assert "The renderer claims extension." in shown
     assert f"{row['turn']}\t{row['position']}\t{row['cause']}" in shown
-    assert nb.visible_text(row["held"], 60) in shown
-    assert nb.visible_text(row["came"], 60) in shown
+    assert visible_text(row["held"], 60) in shown
+    assert visible_text(row["came"], 60) in shown
     assert run_page.blank_figures() == []
 
 

@@ -1,10 +1,13 @@
 """Sections 4 and 5 as a reader of the app meets them."""
 
 import re
-from types import ModuleType
 
 from browser import WIDTHS, Reader
 from playwright.sync_api import Locator, expect
+
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.wording import cause_name
 
 CAUSES = {
     "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
@@ -46,16 +49,16 @@ def test_one_token_in_the_middle_of_history_gives_its_position(run_page: Reader)
         assert "✓ extends" in verdict(run_page, 1).inner_text()
 
 
-def test_each_scenario_shows_its_cause(nb: ModuleType, run_page: Reader) -> None:
+def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
     """What the page says is what the rules say, and scenarios named by a cause show that one."""
     shown = set()
-    for scenario in nb.scenarios().values():
+    for scenario in scenarios().values():
         run_page.load(scenario.title)
-        breaks = nb.diagnose(nb.scenario_rollout(scenario)).breaks
+        breaks = diagnose(scenario_rollout(scenario)).breaks
         for found in breaks:
             said = verdict(run_page, found.turn)
             # waited for: a run that was under way may have been taken for the answer
-            expect(said).to_contain_text(f"Cause: {nb.cause_name(found.cause)}.")
+            expect(said).to_contain_text(f"Cause: {cause_name(found.cause)}.")
             expect(said).to_contain_text(f"At position {found.position} of {found.held}")
             expect(said).to_contain_text("Remedy: ")
             shown.add(found.cause)

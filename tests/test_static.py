@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from browser import (
@@ -26,6 +25,9 @@ from browser import (
     spec_rows,
 )
 from playwright.sync_api import Browser, expect
+
+from sequence_extension.env.policies import policy_names
+from sequence_extension.env.renderers import renderer_names
 
 # 1. Cells that fail in the ways known to pass unnoticed; the last two are sound.
 FAULTY = """
@@ -339,17 +341,15 @@ def test_static_page_unfolds_the_answers(story_page: Reader) -> None:
     assert answer.get_by_text("one running sequence").is_visible()
 
 
-def test_the_static_page_holds_the_whole_matrix(
-    story_page: Reader, exported_html: Export, nb: ModuleType
-) -> None:
+def test_the_static_page_holds_the_whole_matrix(story_page: Reader, exported_html: Export) -> None:
     page = story_page.page
-    cells = len(nb.renderer_names()) * len(nb.policy_names())
+    cells = len(renderer_names()) * len(policy_names())
     page.get_by_text(f"The same {cells} cells as a table").click()
     facts = page.locator("details", has=page.get_by_text(f"The same {cells} cells as a table"))
     matrix, breaks = facts.get_by_role("table").all()
     rows = {row[0]: row[1:] for row in matrix.evaluate(CELLS)}
-    assert list(rows) == nb.renderer_names()
-    assert {len(row) for row in rows.values()} == {1 + len(nb.policy_names())}
+    assert list(rows) == renderer_names()
+    assert {len(row) for row in rows.values()} == {1 + len(policy_names())}
     numbers = set(re.findall(r"3/3 · #(\d+)", " ".join(rows["qwen3"])))
     assert numbers
     assert numbers <= {cell for row in breaks.evaluate(CELLS) for cell in row}

@@ -3,12 +3,15 @@
 import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import tinker_cookbook
 from tinker_cookbook.completers import TokensWithLogprobs
+
+from sequence_extension.datums import build_datums
+from sequence_extension.page.summary import misconception_table, misconceptions, summary_text
+from sequence_extension.rollout import token_trajectory
 
 ROOT = Path(__file__).parent.parent
 SOURCE = (ROOT / "404_sequence_extension.py").read_text(encoding="utf-8")
@@ -19,8 +22,8 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def told(nb: ModuleType) -> dict[str, Any]:
-    listed = nb.misconceptions()
+def told() -> dict[str, Any]:
+    listed = misconceptions()
     assert len({one.key for one in listed}) == len(listed)
     return {one.key: one for one in listed}
 
@@ -39,7 +42,7 @@ def test_outline_links_lead_to_every_section_in_order() -> None:
 
 
 def test_modules_and_recipes_that_are_named_exist() -> None:
-    text = SOURCE[SOURCE.index("### Where to go next") : SOURCE.index("# The workshop")]
+    text = SOURCE[SOURCE.index("### Where to go next") :]
     package = Path(tinker_cookbook.__file__).parent
     named = re.findall(r"`((?:rl|renderers)/[\w./]*)`", text)
     assert len(named) >= 5
@@ -78,14 +81,14 @@ def test_facts_by_hand(told: dict[str, Any], key: str, facts: tuple[str, ...]) -
         assert fact in told[key].code, fact
 
 
-def test_table_has_a_row_each(nb: ModuleType, told: dict[str, Any]) -> None:
-    lines = nb.misconception_table(list(told.values())).splitlines()
+def test_table_has_a_row_each(told: dict[str, Any]) -> None:
+    lines = misconception_table(list(told.values())).splitlines()
     assert len(lines) == len(told) + 2
     assert all(line.count(" | ") == 1 for line in lines)
 
 
-def test_summary_numbers(nb: ModuleType) -> None:
-    text = nb.summary_text()
+def test_summary_numbers() -> None:
+    text = summary_text()
     # 64 turns: a prompt of 4, then 2 sampled and 1 new token a turn
     last = 4 + 64 * 2 + 63
     every = sum(4 + 3 * turn + 2 - 1 for turn in range(64))
@@ -95,12 +98,12 @@ def test_summary_numbers(nb: ModuleType) -> None:
     assert 5 <= len(re.findall(r"[.](?:\s|$)", text)) <= 7
 
 
-def test_wrong_logprob_counts_cancel_out_only_within_a_datum(nb: ModuleType) -> None:
+def test_wrong_logprob_counts_cancel_out_only_within_a_datum() -> None:
     for second, refused in (([1, 2, 3, 4, 5], False), ([9, 5], True)):
-        turns = nb.token_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
+        turns = token_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
         turns.transitions[0].ac.maybe_logprobs = [-0.1]
         turns.transitions[1].ac.maybe_logprobs = [-0.1, -0.2, -0.3]
-        assert (nb.build_datums(turns).error_code == "AssertionError") == refused
+        assert (build_datums(turns).error_code == "AssertionError") == refused
 
 
 def test_logprobs_is_a_property_and_no_argument() -> None:
