@@ -34,7 +34,7 @@ with app.setup(hide_code=True):
 def _():
     # `marimo export html ... -- --trajectory FILE`: the report in front of the tutorial.
     _file = mo.cli_args().get("trajectory")
-    _reading = formats.stream.read_file(str(_file)) if _file else None
+    _reading = formats.bounded.read_file(str(_file)) if _file else None
     page.files.report_view(
         _reading, seq.overview.overview(_reading.rollouts), Path(str(_file)).name
     ) if _reading else None
@@ -1264,7 +1264,7 @@ def _():
         rows=8,
         debounce=True,
         full_width=True,
-        label=f"or, without a file, text of up to {formats.stream.MAX_PASTE_CHARS:,} characters (here an example)",
+        label=f"or, without a file, text of up to {formats.bounded.MAX_PASTE_CHARS:,} characters (here an example)",
     )
     page.html.control_panel({"upload": own_upload, "paste": own_paste})
     return own_paste, own_upload
@@ -1276,11 +1276,11 @@ def _(own_paste, own_upload):
     _data = own_upload.contents() if own_upload.value else own_paste.value
     with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
         own_reading = (
-            formats.stream.read_rollouts(_data)
-            if isinstance(_data, bytes) or len(_data) <= formats.stream.MAX_PASTE_CHARS
-            else formats.stream.Reading(
+            formats.bounded.read_bounded(_data)
+            if isinstance(_data, bytes) or len(_data) <= formats.bounded.MAX_PASTE_CHARS
+            else formats.bounded.Reading(
                 (),
-                (formats.stream.FileIssue("The text is too long to paste; upload it as a file."),),
+                (formats.results.FileIssue("The text is too long to paste; upload it as a file."),),
             )
         )
         own_overview = seq.overview.overview(own_reading.rollouts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
+    from sequence_extension.formats.files import read_rollouts
     from sequence_extension.rollout import Rollout
 
 # Public name: the module that has it.
@@ -17,8 +18,9 @@ _HOME = {
     "Diagnosis": "diagnosis",
     "Rollout": "rollout",
     "diagnose": "diagnosis",
+    "read_rollouts": "formats.files",
 }
-__all__ = ["Diagnosis", "Rollout", "diagnose"]
+__all__ = ["Diagnosis", "Rollout", "diagnose", "read_rollouts"]
 
 
 def modules_of(package: str) -> Callable[[str], Any]:

@@ -9,7 +9,8 @@ from typing import IO, Any
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.formats.native import element_to_native
-from sequence_extension.formats.stream import FileIssue, iter_rollouts
+from sequence_extension.formats.results import FileIssue, LengthsOnly
+from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.text import by_count, count_of, counts_text, printable, share_text
 from sequence_extension.warnings import RolloutWarning
 from sequence_extension.wording import (
@@ -214,6 +215,8 @@ def write_report(
     for item in iter_rollouts(stream):
         if isinstance(item, FileIssue):
             issues.append(item)
+            continue
+        if isinstance(item, LengthsOnly):
             continue
         diagnosis = diagnose(item)
         totals.add(diagnosis, max_datums)

@@ -28,12 +28,18 @@ class Rollout:
         trajectory: The cookbook's own object; observations may hold image chunks.
         vocab: Text of token ids where known; ids that are missing have no text.
         group: Rollouts of one prompt share a group key; None stands alone.
+        joined_lines: How many calls of the file were joined into this rollout; None where the
+            file holds rollouts.
+        notes: What the reader left out or assumed, a sentence each (failed calls, samples that
+            no later prompt continues, steps without tokens).
     """
 
     name: str
     trajectory: Trajectory
     vocab: Mapping[int, str] = field(default_factory=dict)
     group: str | None = None
+    joined_lines: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def image_chunk(image_id: str, tokens: int) -> tinker.types.ImageChunk:

@@ -18,7 +18,8 @@ from sequence_extension.cookbook import trajectory_to_data
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
-from sequence_extension.formats.stream import iter_rollouts, read_rollouts
+from sequence_extension.formats.bounded import read_bounded
+from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.overview import WINDOW, window_places
 from sequence_extension.page.files import datum_rows
 
@@ -85,7 +86,7 @@ def bench_files() -> list[dict[str, Any]]:
             # the same rollout, with the history in every turn and with `append`
             data = json.dumps(long_rollout(TURNS, tokens, full=True, split=split)).encode()
             short = json.dumps(long_rollout(TURNS, tokens, split=split)).encode()
-            (rollout,) = read_rollouts(data).rollouts
+            (rollout,) = read_bounded(data).rollouts
 
             def bare(rollout: Any = rollout) -> Any:
                 return trajectory_to_data(rollout.trajectory, 1.0)

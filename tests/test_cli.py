@@ -27,7 +27,7 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.formats.stream import read_rollouts
+from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.report import report_entry, write_report
 
 CASES = Path(__file__).parent / "cases.jsonl"
@@ -194,7 +194,7 @@ def test_known_answers(number: int, case_report: list[dict[str, Any]]) -> None:
 
 def test_report_is_that_of_the_cookbook() -> None:
     """Invariant 2, from the datums and not from the answers."""
-    for rollout in read_rollouts(CASES.read_bytes()).rollouts:
+    for rollout in read_bounded(CASES.read_bytes()).rollouts:
         entry = report_entry(diagnose(rollout))
         if entry["error"] is None:
             data = trajectory_to_data(rollout.trajectory, 1.0)

@@ -37,8 +37,8 @@ from sequence_extension.editor.drafts import (
 )
 from sequence_extension.editor.fields import FieldError, apply_edits
 from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scenarios
+from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.native import record_to_json, rollout_to_native
-from sequence_extension.formats.stream import read_rollouts
 from sequence_extension.page.editing import diagnose_before, outcome_html, turn_chips, turn_html
 from sequence_extension.page.html import code_spans, code_view
 from sequence_extension.rollout import model_input_to_elements
@@ -628,7 +628,7 @@ def test_copied_json_reads_back(made: Any) -> None:
     record = rollout_to_native(rollout)
     copied = record_to_json(record)
     assert json.loads(copied) == record
-    reading = read_rollouts(copied)
+    reading = read_bounded(copied)
     (again,) = reading.rollouts
     built = build_datums(rollout.trajectory)
     assert flat(build_datums(again.trajectory).data) == flat(built.data)

@@ -29,6 +29,7 @@ from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, Transition
 
+from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.json_text import (
     MAX_FILE_CONTAINERS,
     MAX_FILE_QUOTES,
@@ -40,7 +41,7 @@ from sequence_extension.formats.native import (
     trajectory_to_native,
 )
 from sequence_extension.formats.records import MAX_ROLLOUT_TURNS
-from sequence_extension.formats.stream import MAX_FILE_BYTES, read_rollouts
+from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.group import group_advantages
 from sequence_extension.rollout import Rollout, elements_to_model_input, model_input_to_elements
 
@@ -57,7 +58,7 @@ def file_of(*trajectories: Any) -> bytes:
 
 def message(data: bytes | str) -> str:
     """The one sentence about a file in which nothing can be read."""
-    reading = read_rollouts(data)
+    reading = read_bounded(data)
     assert reading.rollouts == ()
     assert len(reading.issues) == 1
     return str(reading.issues[0].message)
@@ -144,7 +145,7 @@ def test_round_trip_gives_identical_datums(
     native = rollout_to_native(rollout)
     line = json.dumps(native, allow_nan=False)
     text = f"{line}\n{line}\n" if as_lines else f"[{line}, {line}]"
-    reading = read_rollouts(text)
+    reading = read_bounded(text)
     assert reading.issues == ()
     assert len(reading.rollouts) == 2
     for index, back in enumerate(reading.rollouts):
@@ -170,15 +171,15 @@ def test_full_observations_read_like_appended_ones(trajectory: Trajectory) -> No
         }
         for written, transition in zip(native["transitions"], trajectory.transitions, strict=True)
     ]
-    (short,) = read_rollouts(json.dumps(native)).rollouts
-    (whole,) = read_rollouts(json.dumps({"transitions": full})).rollouts
+    (short,) = read_bounded(json.dumps(native)).rollouts
+    (whole,) = read_bounded(json.dumps({"transitions": full})).rollouts
     assert datum_fields(short.trajectory) == datum_fields(whole.trajectory)
 
 
 def test_dump_appends_where_the_turn_extends() -> None:
     """Invariant 1: the written file stays small where turns merge, and whole where they split."""
     extending = {"transitions": [turn(), turn(ob=[1, 2, 3, 4]), turn(ob=[1, 9])]}
-    (rollout,) = read_rollouts(json.dumps(extending)).rollouts
+    (rollout,) = read_bounded(json.dumps(extending)).rollouts
     first, second, third = rollout_to_native(rollout)["transitions"]
     assert first["ob"] == [1, 2]
     assert second["append"] == [4]
@@ -255,7 +256,7 @@ FORMS: dict[str, Any] = {
 def test_every_form_reads_as_the_same_trajectory(form: str, style: str) -> None:
     """Invariant 2."""
     data = json.dumps(FORMS[form], indent=2 if style == "indented" else None).encode()
-    reading = read_rollouts(b"\xef\xbb\xbf" + data if style == "byte order mark" else data)
+    reading = read_bounded(b"\xef\xbb\xbf" + data if style == "byte order mark" else data)
     assert reading.issues == ()
     (rollout,) = reading.rollouts
     assert rollout.name == "trajectory 0"
@@ -274,10 +275,10 @@ def test_lines_of_single_turns_are_one_trajectory_each_id() -> None:
         {"trajectory_id": "a", "prompt_token_ids": [1, 2, 3], "token_ids": [4]},
         {"trajectory_id": "b", "prompt_token_ids": [1], "token_ids": [2]},
     ]
-    reading = read_rollouts("\n".join(map(json.dumps, steps)))
+    reading = read_bounded("\n".join(map(json.dumps, steps)))
     assert [len(r.trajectory.transitions) for r in reading.rollouts] == [2, 1]
     broken = [*steps[:1], {**steps[1], "token_ids": [None]}, *steps[2:]]
-    reading = read_rollouts("\n\n".join(map(json.dumps, broken)))
+    reading = read_bounded("\n\n".join(map(json.dumps, broken)))
     assert [r.name for r in reading.rollouts] == ["trajectory 1"]
     assert [issue.line for issue in reading.issues] == [3]
 
@@ -286,7 +287,7 @@ def test_reward_of_a_whole_rollout_falls_on_its_last_turn() -> None:
     """Invariant 2: verifiers scores the rollout, the cookbook its turns; the sum is the same."""
     steps = [{"tokens": {"prompt_ids": [1], "completion_ids": [2]}, "reward": None}] * 2
     state = {"example_id": 4, "reward": 0.75, "trajectory": steps}
-    (rollout,) = read_rollouts(file_of(state)).rollouts
+    (rollout,) = read_bounded(file_of(state)).rollouts
     assert rollout.group == "4"
     assert [t.reward for t in rollout.trajectory.transitions] == [0.0, 0.75]
 
@@ -294,7 +295,7 @@ def test_reward_of_a_whole_rollout_falls_on_its_last_turn() -> None:
 def test_words_and_null_are_numbers_that_json_lacks() -> None:
     """Invariant 2: NaN as a word, as null, and as the literal that Python's json writes."""
     text = '[[{"ob": [1], "ac": [2, 2, 2, 2], "logprobs": [null, "NaN", NaN, "-Infinity"]}]]'
-    (rollout,) = read_rollouts(text).rollouts
+    (rollout,) = read_bounded(text).rollouts
     logprobs = rollout.trajectory.transitions[0].ac.logprobs
     assert [math.isnan(value) for value in logprobs] == [True, True, True, False]
     assert logprobs[3] == -math.inf
@@ -349,7 +350,7 @@ def test_wrong_turns_are_named(case: str, indent: int | None) -> None:
     good = {"name": "good", "transitions": [TURN]}
     data = [good, {"name": "<b>bad</b>", "transitions": turns}, good]
     text = json.dumps(data, indent=indent)
-    reading = read_rollouts(text)
+    reading = read_bounded(text)
     assert [rollout.name for rollout in reading.rollouts] == ["good", "good"]
     (issue,) = reading.issues
     assert issue.trajectory == 1
@@ -392,7 +393,7 @@ def test_wrong_trajectories_are_named(case: str) -> None:
         (json.dumps([good, wrong, good]), 1),
         ("\n".join(map(json.dumps, [good, wrong, good])), 2),
     ):
-        reading = read_rollouts(text)
+        reading = read_bounded(text)
         assert [r.name for r in reading.rollouts] == ["trajectory 0", "trajectory 2"]
         (issue,) = reading.issues
         assert (issue.line, issue.trajectory) == (line, 1)
@@ -442,8 +443,8 @@ def test_wrong_files_are_explained(case: str) -> None:
 
 def test_an_empty_text_is_not_called_a_file() -> None:
     for text in ("", " \n"):
-        assert [issue.message for issue in read_rollouts(text).issues] == ["The text is empty."]
-    assert read_rollouts(b"").issues[0].message == "The file is empty."
+        assert [issue.message for issue in read_bounded(text).issues] == ["The text is empty."]
+    assert read_bounded(b"").issues[0].message == "The file is empty."
 
 
 def test_pasted_text_may_hold_half_a_surrogate_pair() -> None:
@@ -465,7 +466,7 @@ def test_repeated_keys_are_refused(text: str, where: str) -> None:
     sentence = message(text)
     assert "stands twice" in sentence
     assert where in sentence
-    reading = read_rollouts(f'[{text[1:-1]}, {{"transitions": []}}]')
+    reading = read_bounded(f'[{text[1:-1]}, {{"transitions": []}}]')
     assert len(reading.rollouts) == 1
     assert len(reading.issues) == 1
 
@@ -475,7 +476,7 @@ def test_a_bad_line_of_jsonl_costs_that_line_only(bad: int) -> None:
     """Invariant 4, wherever the line stands."""
     lines = ['{"transitions": []}'] * 3
     lines[bad] = '{"transitions": [{"ob": [1,'
-    reading = read_rollouts("\n".join(lines))
+    reading = read_bounded("\n".join(lines))
     assert len(reading.rollouts) == 2
     assert [(issue.line, issue.trajectory) for issue in reading.issues] == [(bad + 1, bad)]
 
@@ -483,20 +484,20 @@ def test_a_bad_line_of_jsonl_costs_that_line_only(bad: int) -> None:
 def test_blank_lines_without_end_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sequence_extension.formats.stream.MAX_BLANK_LINES", 4)
     """Invariant 6: millions of them would keep every reader waiting."""
-    assert len(read_rollouts(GOOD + b"\n" * 5 + GOOD).rollouts) == 2
-    reading = read_rollouts(GOOD + b"\n" * 9 + GOOD)
+    assert len(read_bounded(GOOD + b"\n" * 5 + GOOD).rollouts) == 2
+    reading = read_bounded(GOOD + b"\n" * 9 + GOOD)
     (issue,) = reading.issues
     assert issue.message == "Line 6, trajectory 1: more than 4 blank lines up to here."
     assert len(reading.rollouts) == 1
-    assert len(read_rollouts(b"\n" * 9).issues) == 1
+    assert len(read_bounded(b"\n" * 9).issues) == 1
 
 
 def test_one_trajectory_a_line_inside_a_document_is_no_jsonl() -> None:
     """Invariant 2: a list laid out a line each is still one document."""
     text = '{"trajectories": [\n{"transitions": []},\n{"transitions": []}\n]}'
-    assert len(read_rollouts(text).rollouts) == 2
+    assert len(read_bounded(text).rollouts) == 2
     single = '{"trajectories": [\n{"transitions": []}\n]}'
-    assert len(read_rollouts(single).rollouts) == 1
+    assert len(read_bounded(single).rollouts) == 1
 
 
 def long_rollout(turns: int, tokens: int, form: str) -> dict[str, Any]:
@@ -517,7 +518,7 @@ def test_memory_is_linear_in_new_tokens(form: str) -> None:
     """Invariant 5: 100 turns that repeat 8,000 tokens keep them once, not fifty times."""
     data = json.dumps(long_rollout(100, 8_000, form)).encode()
     tracemalloc.start()
-    reading = read_rollouts(data)
+    reading = read_bounded(data)
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert reading.issues == ()
@@ -556,7 +557,7 @@ def test_a_rollout_over_a_bound_is_refused(
 ) -> None:
     """Invariant 6, per trajectory; the others are read."""
     monkeypatch.setattr(f"sequence_extension.formats.records.{bound}", value)
-    reading = read_rollouts(file_of(trajectory, {"transitions": []}))
+    reading = read_bounded(file_of(trajectory, {"transitions": []}))
     assert len(reading.rollouts) == 1
     assert f"{value:,}" in reading.issues[0].message
 
@@ -571,14 +572,14 @@ def test_too_many_turns_are_refused() -> None:
 def test_the_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 6, per file: by rollouts, by tokens, by trajectories that cannot be read."""
     data = file_of(*[{"transitions": [TURN]}] * 5)
-    monkeypatch.setattr("sequence_extension.formats.stream.MAX_PAGE_ROLLOUTS", 3)
-    reading = read_rollouts(data)
+    monkeypatch.setattr("sequence_extension.formats.bounded.MAX_PAGE_ROLLOUTS", 3)
+    reading = read_bounded(data)
     assert len(reading.rollouts) == 3
     assert "first 3 rollouts" in reading.left_out
-    monkeypatch.setattr("sequence_extension.formats.stream.MAX_PAGE_TOKENS", 7)
-    assert len(read_rollouts(data).rollouts) == 2
+    monkeypatch.setattr("sequence_extension.formats.bounded.MAX_PAGE_TOKENS", 7)
+    assert len(read_bounded(data).rollouts) == 2
     monkeypatch.setattr("sequence_extension.formats.stream.MAX_FILE_ISSUES", 4)
-    reading = read_rollouts(file_of(*[1] * 9))
+    reading = read_bounded(file_of(*[1] * 9))
     assert len(reading.issues) == 5
     assert "left out" in reading.issues[-1].message
 
@@ -592,7 +593,7 @@ def test_group_advantages_are_centred_on_the_group() -> None:
     data = file_of(
         scored("a", 1.0, 2.0), scored("b", 5.0), scored(None, 9.0), scored("a", 0.0), scored("a")
     )
-    rollouts = read_rollouts(data).rollouts
+    rollouts = read_bounded(data).rollouts
     assert group_advantages(rollouts) == [2.0, 0.0, None, -1.0, -1.0]
 
 
@@ -601,7 +602,7 @@ def test_images_with_equal_ids_are_one_image() -> None:
     picture = base64.b64encode(b"\x89PNG\r\n").decode()
     image = {"image": f"data:image/png;base64,{picture}", "tokens": 2}
     data = file_of([turn(ob=[image, 5]), turn(ob=[image, 5, 3, 6])])
-    (rollout,) = read_rollouts(data).rollouts
+    (rollout,) = read_bounded(data).rollouts
     assert len(trajectory_to_data(rollout.trajectory, 1.0)) == 1
     assert rollout_to_native(rollout)["transitions"][0]["ob"] == [image, 5]
 
@@ -611,6 +612,6 @@ def test_the_given_cases_are_read() -> None:
     cases = Path(__file__).parent / "cases.jsonl"
     if not cases.exists():
         pytest.skip("the cases are not here yet")
-    reading = read_rollouts(cases.read_bytes())
+    reading = read_bounded(cases.read_bytes())
     assert reading.issues == ()
     assert len(reading.rollouts) == len(cases.read_text().splitlines())

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequence_extension.formats.stream import MAX_FILE_ISSUES, read_rollouts
+from sequence_extension.formats.bounded import read_bounded
+from sequence_extension.formats.stream import MAX_FILE_ISSUES
 from sequence_extension.report import write_report
 from sequence_extension.text import printable
 
@@ -205,7 +206,7 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_large_hostile_files_are_refused(name: str) -> None:
     """Invariants 1 and 3. Memory is traced on top of the file itself."""
-    reading = read_rollouts(LARGE[name]())
+    reading = read_bounded(LARGE[name]())
     assert reading.rollouts == ()
     assert 1 <= len(reading.issues) <= MAX_FILE_ISSUES + 1
 
@@ -215,7 +216,7 @@ def test_large_hostile_files_take_little_memory(name: str) -> None:
     """Invariant 3: what counting refuses is never held as objects."""
     data = LARGE[name]()
     tracemalloc.start()
-    read_rollouts(data)
+    read_bounded(data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100e6

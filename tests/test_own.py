@@ -20,8 +20,8 @@ from browser import ROOT
 from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import break_marks
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.native import trajectory_to_native
-from sequence_extension.formats.stream import read_rollouts
 from sequence_extension.overview import (
     WINDOW,
     counts_table,
@@ -45,7 +45,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 
 def shown(*trajectories: Any) -> str:
-    reading = read_rollouts(json.dumps(list(trajectories)))
+    reading = read_bounded(json.dumps(list(trajectories)))
     return str(report_view(reading, overview(reading.rollouts), "rollouts.json").text)
 
 
@@ -82,7 +82,7 @@ def test_text_of_a_file_is_never_markup() -> None:
 
 def test_window_starts_at_the_first_break() -> None:
     """Invariant 3."""
-    reading = read_rollouts(json.dumps(long_rollout(12, 1_200, split=4)))
+    reading = read_bounded(json.dumps(long_rollout(12, 1_200, split=4)))
     diagnosis = diagnose(reading.rollouts[0])
     datum, start = next(iter(window_places(diagnosis).values()))
     mark = break_marks(diagnosis)[0]
@@ -97,7 +97,7 @@ def test_window_starts_at_the_first_break() -> None:
 
 def test_example_shows_good_and_bad() -> None:
     """Invariant 3: what the static page carries."""
-    reading = read_rollouts(example_rollouts())
+    reading = read_bounded(example_rollouts())
     found = overview(reading.rollouts)
     assert (len(reading.rollouts), len(reading.issues)) == (3, 1)
     assert found.totals.causes
@@ -108,7 +108,7 @@ def test_copied_code_runs_alone() -> None:
     """Invariant 4: the dump, pasted into another file, writes the same."""
     scope: dict[str, Any] = {}
     exec(dump_code(), scope)
-    for rollout in read_rollouts(example_rollouts()).rollouts:
+    for rollout in read_bounded(example_rollouts()).rollouts:
         copied = scope["trajectory_to_native"](rollout.trajectory)
         assert copied == trajectory_to_native(rollout.trajectory)
 
@@ -119,7 +119,7 @@ CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()
 @pytest.mark.parametrize("index", range(len(CASES.splitlines())))
 def test_every_rollout_can_be_chosen(index: int) -> None:
     """What the app shows of the chosen rollout: also of one that the cookbook refuses."""
-    diagnosis = diagnose(read_rollouts(CASES).rollouts[index])
+    diagnosis = diagnose(read_bounded(CASES).rollouts[index])
     assert diagnosis_views(diagnosis)
     datums = len(diagnosis.built.data)
     for datum, start in window_places(diagnosis).values():
@@ -139,7 +139,7 @@ def test_every_rollout_can_be_chosen(index: int) -> None:
     ],
 )
 def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
-    (rollout,) = read_rollouts(json.dumps({"transitions": turns})).rollouts
+    (rollout,) = read_bounded(json.dumps({"transitions": turns})).rollouts
     diagnosis = diagnose(rollout)
     assert diagnosis.built.error_code is not None
     assert datum_rows(diagnosis, 0).empty
@@ -159,13 +159,13 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
     ],
 )
 def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
-    reading = read_rollouts(json.dumps(value))
+    reading = read_bounded(json.dumps(value))
     assert not reading.rollouts
     assert "these are messages, not tokens; section 8" in reading.issues[0].message
 
 
 def test_every_refusal_of_the_cases_says_what_helps() -> None:
-    reading = read_rollouts(CASES)
+    reading = read_bounded(CASES)
     table = counts_table(overview(reading.rollouts).totals)
     refused = table[table["kind"] == "refused"]
     assert len(refused) == 3
@@ -175,7 +175,7 @@ def test_every_refusal_of_the_cases_says_what_helps() -> None:
 
 def test_report_leads_from_its_table_to_every_rollout_told() -> None:
     """Invariants 1 and 2: links and ids are made of the row's number; breaks fold within bounds."""
-    reading = read_rollouts(CASES)
+    reading = read_bounded(CASES)
     text = report_view(reading, overview(reading.rollouts), "cases.jsonl").text
     links = re.findall(r'<a href="#([^"]*)">', text)
     assert links
@@ -188,7 +188,7 @@ def test_report_leads_from_its_table_to_every_rollout_told() -> None:
 
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:
-    table = overview(read_rollouts(CASES).rollouts).table
+    table = overview(read_bounded(CASES).rollouts).table
     assert table.columns[:5].tolist() == ["#", "name", "datums", "main cause", "tokens"]
     refused = table[table["main cause"] == "refused"]
     assert (refused["datums"] == 0).all()

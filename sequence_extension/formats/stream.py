@@ -24,7 +24,8 @@ from sequence_extension.formats.records import (
     record_problem,
     record_to_rollout,
 )
-from sequence_extension.rollout import Rollout, rollout_tokens
+from sequence_extension.formats.results import FileIssue, LengthsOnly
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import describe_value, shown
 
 # Bounds of files (section 9 and the command line), checked before the work they bound.
@@ -33,44 +34,10 @@ from sequence_extension.text import describe_value, shown
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILE_ISSUES = 1_000
 MAX_BLANK_LINES = 100_000
-# Of one file on the page.
-MAX_PAGE_ROLLOUTS = 2_000
-MAX_PAGE_TOKENS = 100_000_000
-MAX_PASTE_CHARS = 1_000_000
 # Keys by which a file, a trajectory and a turn are known.
 FILE_KEYS = ("trajectories", "rollouts", "outputs")
 TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
 TURN_KEYS = ("ob", "append", "ac", "tokens", "prompt_token_ids", "choices")
-
-
-@dataclass(frozen=True)
-class FileIssue:
-    """One sentence about a file, or about one trajectory in it.
-
-    Attributes:
-        message: The sentence; names line, trajectory, turn, field and index as far as known.
-        line: Line of the file, from 1.
-        trajectory: Index of the trajectory in the file, from 0; None when it is about the file.
-    """
-
-    message: str
-    line: int | None = None
-    trajectory: int | None = None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a file holds: the rollouts that can be read, and a sentence on each that cannot.
-
-    Attributes:
-        rollouts: In the order of the file.
-        issues: In the order of the file.
-        left_out: A sentence when a bound ended the reading early, else None.
-    """
-
-    rollouts: tuple[Rollout, ...]
-    issues: tuple[FileIssue, ...]
-    left_out: str | None = None
 
 
 def is_turn(value: Any) -> bool:
@@ -308,7 +275,7 @@ def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
     yield from document_rollouts(text, parsed, number)
 
 
-def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue | LengthsOnly]:
     """Read a file of rollouts, JSON or JSONL, one trajectory at a time.
 
     JSONL is read line by line: memory grows with the longest line, not with the file.
@@ -317,8 +284,8 @@ def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
         stream: Binary, read once from where it stands.
 
     Yields:
-        In the order of the file: rollouts, and an issue for each that cannot be read. The
-        reading ends after `MAX_FILE_ISSUES` of them.
+        In the order of the file: rollouts, those of which only lengths are known, and an issue
+        for each that cannot be read. The reading ends after `MAX_FILE_ISSUES` issues.
     """
     issues = 0
     for item in stream_rollouts(stream):
@@ -327,62 +294,3 @@ def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
         if issues >= MAX_FILE_ISSUES:
             yield FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
             return
-
-
-def collect_rollouts(stream: IO[bytes]) -> Reading:
-    """All rollouts of a stream within the bounds of the page, see `read_rollouts`."""
-    rollouts: list[Rollout] = []
-    issues: list[FileIssue] = []
-    tokens = 0
-    for item in iter_rollouts(stream):
-        if isinstance(item, FileIssue):
-            issues.append(item)
-            continue
-        tokens += rollout_tokens(item)
-        if len(rollouts) >= MAX_PAGE_ROLLOUTS or (rollouts and tokens > MAX_PAGE_TOKENS):
-            return Reading(
-                tuple(rollouts),
-                tuple(issues),
-                f"Only the first {len(rollouts):,} rollouts are shown: the page takes "
-                f"{MAX_PAGE_ROLLOUTS:,} rollouts or {MAX_PAGE_TOKENS:,} tokens, histories "
-                "counted in every turn. The command line has no such limit.",
-            )
-        rollouts.append(item)
-    return Reading(tuple(rollouts), tuple(issues))
-
-
-def read_rollouts(data: bytes | str) -> Reading:
-    """Read an upload or a paste, within the bounds of the page.
-
-    Args:
-        data: The whole file; text is what was pasted.
-
-    Returns:
-        What can be read, a sentence on each trajectory that cannot, and whether a bound of the
-        page (`MAX_PAGE_ROLLOUTS`, `MAX_PAGE_TOKENS`) ended the reading.
-    """
-    if isinstance(data, str):
-        if not data.strip():
-            return Reading((), (FileIssue("The text is empty."),))
-        data = data.encode("utf-8", "surrogatepass")
-    if len(data) > MAX_FILE_BYTES:
-        return Reading(
-            (),
-            (
-                FileIssue(
-                    f"The file holds {len(data) / 2**20:,.1f} MB, but the page reads at most "
-                    f"{MAX_FILE_BYTES // 2**20} MB."
-                ),
-            ),
-        )
-    return collect_rollouts(io.BytesIO(data))
-
-
-def read_file(path: str) -> Reading:
-    """Read the file named by the command that started the page, within the page's bounds."""
-    try:
-        with open(path, "rb") as stream:
-            return collect_rollouts(stream)
-    except OSError as error:
-        sentence = f"{shown(path, 200)} cannot be opened: {error.strerror or error}."
-        return Reading((), (FileIssue(sentence),))

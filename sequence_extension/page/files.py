@@ -12,9 +12,10 @@ from sequence_extension.break_table import break_marks, break_table, break_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.runs import runs_chart
+from sequence_extension.formats.bounded import MAX_PAGE_ROLLOUTS, Reading
 from sequence_extension.formats.native import element_to_native, trajectory_to_native
 from sequence_extension.formats.records import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
-from sequence_extension.formats.stream import FILE_KEYS, MAX_FILE_BYTES, MAX_PAGE_ROLLOUTS, Reading
+from sequence_extension.formats.stream import FILE_KEYS, MAX_FILE_BYTES
 from sequence_extension.overview import WINDOW, Overview, counts_table, window_places
 from sequence_extension.page.html import (
     code_of,

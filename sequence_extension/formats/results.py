@@ -1,0 +1,50 @@
+"""What reading a file gives beside rollouts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FileIssue:
+    """One sentence about a file, or about one trajectory in it.
+
+    Attributes:
+        message: The sentence; names line, trajectory, turn, field and index as far as known.
+        line: Line of the file, from 1.
+        trajectory: Index of the trajectory in the file, from 0; None when it is about the file.
+    """
+
+    message: str
+    line: int | None = None
+    trajectory: int | None = None
+
+
+@dataclass(frozen=True)
+class LengthsOnly:
+    """A rollout of which the file holds lengths but no tokens.
+
+    Attributes:
+        name: Shown wherever the rollout is listed; any text.
+        lengths: Tokens of (observation, action), a pair a turn.
+        group: As in `Rollout`.
+    """
+
+    name: str
+    lengths: tuple[tuple[int, int], ...]
+    group: str | None = None
+
+    @property
+    def turns(self) -> int:
+        """How many turns there are."""
+        return len(self.lengths)
+
+    @property
+    def certain_splits(self) -> tuple[int, ...]:
+        """Turns that cannot extend: their observation is shorter than what stood before it.
+
+        A lower bound: an observation that is long enough may still differ.
+        """
+        return tuple(
+            turn
+            for turn in range(1, len(self.lengths))
+            if self.lengths[turn][0] < sum(self.lengths[turn - 1])
+        )
