@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
+    from sequence_extension.env.token_preserving import TokenPreservingEnv
     from sequence_extension.formats.files import read_rollouts
     from sequence_extension.rollout import Rollout
 
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
 _HOME = {
     "Diagnosis": "diagnosis",
     "Rollout": "rollout",
+    "TokenPreservingEnv": "env.token_preserving",
     "diagnose": "diagnosis",
     "read_rollouts": "formats.files",
 }
-__all__ = ["Diagnosis", "Rollout", "diagnose", "read_rollouts"]
+__all__ = [
+    "Diagnosis",
+    "Rollout",
+    "TokenPreservingEnv",
+    "diagnose",
+    "read_rollouts",
+]
 
 
 def modules_of(package: str) -> Callable[[str], Any]:

@@ -1,5 +1,18 @@
 """Vocabularies, policies, environments and the episodes played with them."""
 
+from typing import TYPE_CHECKING, Any
+
 from sequence_extension import modules_of
 
-__getattr__ = modules_of(__name__)
+if TYPE_CHECKING:
+    from sequence_extension.env.token_preserving import TokenPreservingEnv
+
+__all__ = ["TokenPreservingEnv"]
+
+_module = modules_of(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(_module("token_preserving"), name)
+    return _module(name)

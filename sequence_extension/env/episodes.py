@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sequence_extension.cookbook import (
+    EnvFromMessageEnv,
     MessageEnv,
     ParseErrorPolicy,
     RolloutLimits,
@@ -14,6 +15,7 @@ from sequence_extension.cookbook import (
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
+from sequence_extension.env.token_preserving import TokenPreservingEnv
 from sequence_extension.env.tutor import TutorEnv, play
 from sequence_extension.env.vocabulary import offline_tokenizer, token_texts
 from sequence_extension.rollout import Rollout, model_input_to_elements
@@ -34,6 +36,7 @@ class EpisodeSpec:
         terminate_on_parse_error: An answer that does not parse ends the episode.
         parse_error_policy: Takes the place of the rule above where given.
         failed_parse_reward, context_overflow_reward: What such a turn is given.
+        keep_tokens: Played through `TokenPreservingEnv` in place of `EnvFromMessageEnv`.
     """
 
     renderer: str = "qwen3"
@@ -47,6 +50,7 @@ class EpisodeSpec:
     parse_error_policy: ParseErrorPolicy | None = None
     failed_parse_reward: float = -1.0
     context_overflow_reward: float = -0.1
+    keep_tokens: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ async def play_episode(
         Listener(),
         env,
         parse_error_policy=spec.parse_error_policy,
+        adapter=TokenPreservingEnv if spec.keep_tokens else EnvFromMessageEnv,
         failed_parse_reward=spec.failed_parse_reward,
         terminate_on_parse_error=spec.terminate_on_parse_error,
         max_trajectory_tokens=spec.max_trajectory_tokens,

@@ -102,6 +102,7 @@ async def play(
     policy: TokenCompleter,
     tutor: MessageEnv,
     parse_error_policy: ParseErrorPolicy | None = None,
+    adapter: type[EnvFromMessageEnv] = EnvFromMessageEnv,
     **limits: Any,
 ) -> Trajectory:
     """One rollout: messages in, tokens out, through the cookbook's own adapter and loop.
@@ -111,9 +112,10 @@ async def play(
         policy: Samples an answer for a prompt.
         tutor: The environment of messages.
         parse_error_policy: What to do with answers that do not parse.
-        limits: Further arguments of `EnvFromMessageEnv`, such as `max_trajectory_tokens`.
+        adapter: Makes an environment of tokens out of the tutor.
+        limits: Further arguments of the adapter, such as `max_trajectory_tokens`.
     """
-    env = EnvFromMessageEnv(renderer, tutor, **limits)
+    env = adapter(renderer, tutor, **limits)
     if parse_error_policy is not None:
         env.set_parse_error_policy(parse_error_policy)  # hands it on to the tutor, too
     return await do_single_rollout(policy, env)

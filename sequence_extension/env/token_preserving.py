@@ -1,0 +1,169 @@
+"""An environment whose next prompt keeps what was sampled, token by token."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sequence_extension.cookbook import EnvFromMessageEnv, tinker
+from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
+from sequence_extension.rollout import elements_to_model_input, model_input_to_elements
+from sequence_extension.text import first_sentence
+
+FALLBACK_METRIC = "token_preserving/fallback"
+REASON_LOG = "token_preserving/reason"
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The place behind the last answer, from where the next prompt goes on.
+
+    Attributes:
+        elements: The running sequence up to here: observation and action.
+        messages: The conversation up to the answer, which is not among them.
+        action: The answer as sampled.
+    """
+
+    elements: list[Any]
+    messages: list[Any]
+    action: list[int]
+
+
+class TokenPreservingEnv(EnvFromMessageEnv):
+    """`EnvFromMessageEnv` whose next observation begins with the running sequence.
+
+    `EnvFromMessageEnv` renders the whole conversation anew each turn: answers are parsed to
+    messages and written back in other tokens, or without their reasoning, and the turn splits.
+    This environment takes the same arguments and keeps the same budgets, stop conditions,
+    rewards and policies, but its next observation is
+
+        last observation + sampled answer + what the renderer writes behind that answer
+
+    The last part is found from the renderer itself (see `joint`) and checked against a
+    rendering of the whole conversation, which must end with the same tokens. Where that fails,
+    where the message environment changed or dropped earlier messages or the answer, or where
+    an answer did not parse, the observation is that rendering, as the cookbook gives it.
+
+    Each step that gives a next observation records in its metrics `token_preserving/fallback`
+    (1.0 if it was rendered anew, 0.0 if not), and with 1.0 in its logs
+    `token_preserving/reason`.
+
+    It is a choice: with reasoning kept, the model sees its earlier thoughts, which its chat
+    template would have hidden, and the prompt grows by them, also towards
+    `max_trajectory_tokens`.
+    """
+
+    _observation: tinker.ModelInput | None = None
+    _messages: list[Any] | None = None
+    _anchor: Anchor | None = None
+    _rendered = False
+    _reason = ""
+
+    async def initial_observation(self) -> Any:
+        """The first observation, as the cookbook renders it."""
+        self._anchor = None
+        initial = await super().initial_observation()
+        if isinstance(initial, tuple):
+            self._observation = initial[0]
+        self._reason = ""
+        return initial
+
+    async def step(self, action: Any, *, extra: Any = None) -> Any:
+        """One step of `EnvFromMessageEnv`; the next observation keeps the sampled tokens."""
+        self._anchor = None
+        if self._messages is None or self._observation is None:
+            self._reason = "the answer was sampled without a prompt"
+        else:
+            self._anchor = Anchor(
+                elements=[*model_input_to_elements(self._observation), *action],
+                messages=self._messages,
+                action=list(action),
+            )
+        self._rendered = False
+        result = await super().step(action, extra=extra)
+        self._observation = result.next_observation
+        if not self._rendered:
+            self._messages = self._anchor = None  # an empty prompt continues no conversation
+            if result.episode_done:
+                return result
+            self._reason = "the answer did not parse, so the cookbook goes on without a prompt"
+        metrics = {**result.metrics, FALLBACK_METRIC: float(bool(self._reason))}
+        logs = {**result.logs, REASON_LOG: self._reason} if self._reason else result.logs
+        self._reason = ""
+        return replace(result, metrics=metrics, logs=logs)
+
+    async def inject_messages(self, messages: Any) -> Any:
+        """Messages of a rollout hook, written behind the last answer with those that follow it."""
+        observation, stop = await super().inject_messages(messages)
+        self._observation = observation
+        return observation, stop
+
+    async def _render_in_thread(self, messages: list[Any], **kwargs: Any) -> tinker.ModelInput:
+        """In place of the rendering that `EnvFromMessageEnv` asks for; see the class."""
+        return await asyncio.to_thread(self._next_observation, messages, kwargs)
+
+    def _next_observation(self, messages: list[Any], kwargs: dict[str, Any]) -> tinker.ModelInput:
+        rendered: tinker.ModelInput = self.renderer.build_generation_prompt(messages, **kwargs)
+        observation = rendered
+        if self._anchor is not None:
+            try:
+                whole = model_input_to_elements(rendered)
+                tail = self._tail(self._anchor, messages, whole)
+                observation = elements_to_model_input([*self._anchor.elements, *tail])
+            except JointUnknown as unknown:
+                self._reason = str(unknown)
+                self._anchor = None
+        self._rendered = True
+        self._messages = [snapshot(message) for message in messages]
+        return observation
+
+    def _tail(self, anchor: Anchor, messages: Sequence[Any], whole: Sequence[Any]) -> list[Any]:
+        """The tokens behind the anchor, proven against the whole rendering."""
+        known = len(anchor.messages)
+        if list(messages[:known]) != anchor.messages:
+            raise JointUnknown("history_changed", "the environment changed earlier messages")
+        if len(messages) <= known or messages[known]["role"] != "assistant":
+            raise JointUnknown("no_answer", "the environment did not keep the answer")
+        parsed, _ = self.renderer.parse_response(anchor.action)
+        if not same_answer(parsed, messages[known]):
+            raise JointUnknown("answer_changed", "the environment changed the answer")
+        try:
+            missing, rest = tail_behind(
+                self.renderer, messages[known], messages[known + 1 :], anchor.action
+            )
+        except JointUnknown:
+            raise
+        except Exception as error:  # a renderer refuses the short conversation
+            raise JointUnknown(
+                "probe_failed", f"the renderer cannot be asked: {first_sentence(error)}"
+            ) from error
+        if not ends_with(self.renderer, whole, missing, rest):
+            raise JointUnknown(
+                "tail_differs", "the renderer writes something else behind this answer"
+            )
+        return [*missing, *rest]
+
+
+def snapshot(message: Any) -> dict[str, Any]:
+    """A copy of a message that later changes of its content or its calls leave alone."""
+    copied = dict(message)
+    for key, value in copied.items():
+        if isinstance(value, list):
+            copied[key] = [dict(part) if isinstance(part, dict) else part for part in value]
+    return copied
+
+
+def same_answer(parsed: Any, kept: Any) -> bool:
+    """Whether the environment kept an answer as it was parsed; ids it gave to calls are its own."""
+
+    def essence(message: Any) -> Any:
+        return (
+            message["content"],
+            [
+                (call.function.name, call.function.arguments)
+                for call in message.get("tool_calls") or []
+            ],
+            list(message.get("unparsed_tool_calls") or []),
+        )
+
+    return bool(essence(parsed) == essence(kept))
