@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
     from sequence_extension.env.token_preserving import TokenPreservingEnv
     from sequence_extension.formats.files import read_rollouts
+    from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
 
 # Public name: the module that has it.
@@ -21,6 +22,7 @@ _HOME = {
     "TokenPreservingEnv": "env.token_preserving",
     "diagnose": "diagnosis",
     "read_rollouts": "formats.files",
+    "split_lineages": "lineages",
 }
 __all__ = [
     "Diagnosis",
@@ -28,6 +30,7 @@ __all__ = [
     "TokenPreservingEnv",
     "diagnose",
     "read_rollouts",
+    "split_lineages",
 ]
 
 

@@ -1,0 +1,56 @@
+"""A trajectory in which several conversations take turns, parted into one trajectory each."""
+
+from typing import Any
+
+from sequence_extension.cookbook import Trajectory, Transition, tinker
+from sequence_extension.rollout import model_input_to_elements
+
+
+def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
+    """Part a trajectory so that turns which continue one another stand together.
+
+    `trajectory_to_data` holds one running sequence, so sub-agents that take turns (A, B, A, B),
+    or a rollout that goes back to an earlier conversation, split at every change: four datums
+    where two would do. Here one running sequence is kept per lineage. Each turn goes to the
+    longest of them that its observation extends; where it extends none, a new lineage opens.
+    One line before the datums, with the advantage of the whole trajectory for each part:
+
+        data = [d for part in split_lineages(trajectory) for d in trajectory_to_data(part, adv)]
+
+    Each part that is not refused gives one datum. No action token is lost, masked or trained
+    twice by it, so a loss that sums over tokens has the same gradient, over fewer tokens read.
+
+    Args:
+        trajectory: Any trajectory. One whose turns all extend comes back as one part.
+
+    Returns:
+        Trajectories in the order of their first turns. Their transitions are the very objects
+        of the trajectory, in its order, with their own rewards, metrics and logs: `is` tells
+        which turn is which. The rewards of all parts sum to the trajectory's, so compute
+        advantages from the whole. `final_ob` and `stop_reason` stay with the part that holds
+        the last turn; the others have an empty one and None.
+    """
+    running: list[list[Any]] = []
+    parts: list[list[Transition]] = []
+    last = -1
+    for transition in trajectory.transitions:
+        observation = model_input_to_elements(transition.ob)
+        fitting = [
+            at
+            for at, held in enumerate(running)
+            if len(held) <= len(observation) and observation[: len(held)] == held
+        ]
+        last = max(fitting, key=lambda at: len(running[at]), default=len(parts))
+        if last == len(parts):
+            parts.append([])
+            running.append([])
+        parts[last].append(transition)
+        running[last] = [*observation, *transition.ac.tokens]
+    return [
+        Trajectory(
+            transitions=turns, final_ob=trajectory.final_ob, stop_reason=trajectory.stop_reason
+        )
+        if at == last
+        else Trajectory(transitions=turns, final_ob=tinker.ModelInput.empty())
+        for at, turns in enumerate(parts)
+    ]
