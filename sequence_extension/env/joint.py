@@ -169,9 +169,22 @@ def tokens_behind(renderer: Any, answer: Any, new: Sequence[Any]) -> tuple[list[
     return (behind[:1], behind[1:]) if replaced and ending.header else ([], behind)
 
 
-def tail_behind(
-    renderer: Any, answer: Any, new: Sequence[Any], action: Sequence[int]
-) -> tuple[list[Any], list[Any]]:
+@dataclass(frozen=True)
+class Tail:
+    """What follows a sampled answer in the next prompt: `missing`, then `rest`.
+
+    Attributes:
+        end: The answer's end as history writes it; empty where the renderer writes none.
+        missing: What of it was not sampled.
+        rest: The new messages and the generation header.
+    """
+
+    end: list[Any]
+    missing: list[Any]
+    rest: list[Any]
+
+
+def tail_behind(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence[int]) -> Tail:
     """The tokens that follow a sampled answer in the next prompt.
 
     An end that was sampled is not written again, one that is missing is supplied.
@@ -180,27 +193,23 @@ def tail_behind(
         renderer, answer, new: As for `tokens_behind`.
         action: The answer as sampled.
 
-    Returns:
-        (what is missing of the end, new messages and header): together the tail.
-
     Raises:
         JointUnknown: The tail cannot be told for certain.
     """
     ending = renderer_ending(renderer, answer)
     end, rest = tokens_behind(renderer, answer, new)
     stops = renderer.get_stop_sequences()
-    written = len(_written(renderer, action, ending.sampled))
     if any(token in stops for token in action[:-1]):
         raise JointUnknown("end_inside", "the answer goes on behind its end token")
-    if ending.sampled and written == len(ending.sampled):
+    if ending.sampled and len(_written(renderer, action, ending.sampled)) == len(ending.sampled):
         if not end:
             raise JointUnknown(
                 "other_message", "the answer's end opens another message than the one that follows"
             )
-        return [], rest
+        return Tail(end, [], rest)
     if _ends_otherwise(renderer, action, stops):
         if ending.own:
-            return [], rest
+            return Tail(end, [], rest)
         if action[-1] in _own_ends(renderer):
             raise JointUnknown("other_end", "the answer ends as answers of another kind do")
         action = action[:-1]
@@ -208,24 +217,24 @@ def tail_behind(
         text = str(renderer.tokenizer.decode(list(action)))
         if any(stop in text for stop in stops):
             raise JointUnknown("end_inside", "the answer goes on behind its end")
-    return end[len(_written(renderer, action, end)) :], rest
+    return Tail(end, end[len(_written(renderer, action, end)) :], rest)
 
 
-def ends_with(renderer: Any, whole: Sequence[Any], missing: list[Any], rest: list[Any]) -> bool:
-    """Whether a rendering ends with a tail.
+def ends_with(renderer: Any, whole: Sequence[Any], tail: Tail) -> bool:
+    """Whether a rendering ends with an answer's end and what follows it, token by token.
 
-    Token by token; the missing end is compared as text where the rendering has drawn it into
-    the answer's last token (a full stop and two line breaks may be one token).
+    The end is compared as text where the rendering has drawn it into the answer's last token
+    (a full stop and two line breaks may be one token).
     """
-    start = len(whole) - len(rest)
-    if start < 0 or list(whole[start:]) != rest:
+    start = len(whole) - len(tail.rest)
+    if start < 0 or list(whole[start:]) != tail.rest:
         return False
-    before = list(whole[max(0, start - len(missing)) : start])
-    if before == missing:
+    before = list(whole[max(0, start - len(tail.end)) : start])
+    if before == tail.end:
         return True
     decode = renderer.tokenizer.decode
     tokens = [element for element in before if isinstance(element, int)]
-    return str(decode(tokens)).endswith(str(decode(missing)))
+    return str(decode(tokens)).endswith(str(decode(tail.end)))
 
 
 def _ends_otherwise(renderer: Any, action: Sequence[int], stops: Sequence[Any]) -> bool:

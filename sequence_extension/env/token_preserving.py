@@ -128,20 +128,18 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         if not same_answer(parsed, messages[known]):
             raise JointUnknown("answer_changed", "the environment changed the answer")
         try:
-            missing, rest = tail_behind(
-                self.renderer, messages[known], messages[known + 1 :], anchor.action
-            )
+            tail = tail_behind(self.renderer, messages[known], messages[known + 1 :], anchor.action)
         except JointUnknown:
             raise
         except Exception as error:  # a renderer refuses the short conversation
             raise JointUnknown(
                 "probe_failed", f"the renderer cannot be asked: {first_sentence(error)}"
             ) from error
-        if not ends_with(self.renderer, whole, missing, rest):
+        if not ends_with(self.renderer, whole, tail):
             raise JointUnknown(
                 "tail_differs", "the renderer writes something else behind this answer"
             )
-        return [*missing, *rest]
+        return [*tail.missing, *tail.rest]
 
 
 def snapshot(message: Any) -> dict[str, Any]:
