@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 
 def shown(piece: str, limit: int = 24) -> str:
     """What was typed, short and printable, for use in a sentence."""
@@ -47,7 +45,7 @@ def number_text(value: Any, digits: int = 6) -> str:
 
     With the minus sign that `signed` and Vega's axes write.
     """
-    if value is None or value is pd.NA:
+    if value is None or type(value).__name__ == "NAType":  # pandas' NA, without pandas
         return ""
     number = float(value)
     if math.isnan(number):

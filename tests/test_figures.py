@@ -47,7 +47,7 @@ from sequence_extension.figures.figure import double_quoted
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.figures.strip import strip_chart, strip_finding
-from sequence_extension.page.html import details_table, figure_box, note, table_html, token_chip
+from sequence_extension.page.html import figure_box, note, table_html, token_chip
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
 from sequence_extension.staircase import staircase_facts, staircase_tables
 from sequence_extension.text import visible_text
@@ -606,24 +606,6 @@ def test_stretches_hold_every_token(stories: list[tuple[str, str, Any]]) -> None
                 )
                 before = target
         assert told == facts
-
-
-def test_whole_numbers_have_commas_but_no_token_ids() -> None:
-    page = table_html(pd.DataFrame({"tokens": [20546, 7], "id": ["20546", "7"]}))
-    assert "<td>20,546<td>20546<tr>" in page
-
-
-def test_cells_are_shared_behind_a_column_of_keys() -> None:
-    frame = pd.DataFrame({"#": [1, 2, 3], "a": ["x", "x", "y"], "b": ["u", "v", "v"]})
-    body = table_html(frame, merged=2, lead=1).partition("<tbody>")[2]
-    key = "<td class=seq-number>"
-    assert body == f"<tr>{key}1<td rowspan=2>x<td>u<tr>{key}2<td>v<tr>{key}3<td>y<td>v</table>"
-
-
-def test_long_tables_say_what_they_leave_out() -> None:
-    page = details_table(pd.DataFrame({"a": range(10)}), limit=4).text
-    assert page.count("<tr>") == 5
-    assert "6 more rows are left out" in page
 
 
 # ---- invariant 5

@@ -21,7 +21,6 @@ from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import break_marks
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
-from sequence_extension.formats.native import trajectory_to_native
 from sequence_extension.overview import (
     WINDOW,
     counts_table,
@@ -33,7 +32,6 @@ from sequence_extension.page.files import (
     MAX_REPORT_BYTES,
     datum_rows,
     diagnosis_views,
-    dump_code,
     report_view,
     window_views,
 )
@@ -102,15 +100,6 @@ def test_example_shows_good_and_bad() -> None:
     assert (len(reading.rollouts), len(reading.issues)) == (3, 1)
     assert found.totals.causes
     assert sum(found.table["advantage"]) == pytest.approx(0)
-
-
-def test_copied_code_runs_alone() -> None:
-    """Invariant 4: the dump, pasted into another file, writes the same."""
-    scope: dict[str, Any] = {}
-    exec(dump_code(), scope)
-    for rollout in read_bounded(example_rollouts()).rollouts:
-        copied = scope["trajectory_to_native"](rollout.trajectory)
-        assert copied == trajectory_to_native(rollout.trajectory)
 
 
 CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()

@@ -12,7 +12,7 @@ from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.drafts import FieldIssue, TurnDraft, drafts_to_rollout
 from sequence_extension.formats.native import element_to_native
-from sequence_extension.page.html import code_spans, lean
+from sequence_extension.page.html import code_spans, note
 from sequence_extension.rollout import model_input_to_elements
 from sequence_extension.text import count_of, number_text
 from sequence_extension.turns import TurnSpan
@@ -195,6 +195,11 @@ def turn_html(
     )
 
 
+def waiting() -> mo.Html:
+    """What stands in place of a figure while the editor cannot be read."""
+    return note("This comes back once every field of section 2 can be read.")
+
+
 def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
     """Datums as plain tables: a row per tensor that the loss gets, a column per input position."""
     parts: list[str] = []
@@ -270,9 +275,4 @@ def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
         f"<div>{element}{issues_html([FieldIssue(0, '', issue)] if issue else [])}</div>"
         for element, issue in fields
     )
-    return lean(
-        mo.Html(
-            '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));'
-            f'gap:0.75rem 1.25rem;align-items:start">{cells}</div>'
-        )
-    )
+    return mo.Html(f'<div class="seq-fields">{cells}</div>')

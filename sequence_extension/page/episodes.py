@@ -1,6 +1,7 @@
 """Sections 7 and 8: transcripts, conversations, the matrix."""
 
 import html
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,11 +9,20 @@ import marimo as mo
 import pandas as pd
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import ConversationRollout
+from sequence_extension.env import tutor
+from sequence_extension.env.conversation import (
+    ConversationRollout,
+    conversation_everywhere,
+    conversation_rollout,
+    parse_conversation,
+    renderers_alike,
+)
 from sequence_extension.env.endings import explain_ending
-from sequence_extension.env.episodes import Episode
+from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
+from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.policies import policy_names
-from sequence_extension.env.tutor import TutorEnv, play
+from sequence_extension.env.renderers import build_renderer
+from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
     MATRIX_HEAD,
     MATRIX_LOOK,
@@ -24,13 +34,12 @@ from sequence_extension.figures.matrix import (
 )
 from sequence_extension.page.html import (
     code_list,
-    code_of,
     details_table,
     figure_box,
     note,
     table_box,
-    titled_table,
 )
+from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text
@@ -75,6 +84,12 @@ def matrix_legend() -> str:
         '<ul style="list-style:none;margin:.5em 0;padding:0;display:flex;flex-wrap:wrap;'
         f'gap:.4em 1.4em;font-size:.85em">{items}</ul>'
     )
+
+
+@once
+def matrix() -> pd.DataFrame:
+    """Every renderer against every policy: deterministic, so played once for all readers."""
+    return matrix_table()
 
 
 def matrix_view(table: pd.DataFrame) -> mo.Html:
@@ -129,23 +144,8 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
 
 
 def tutor_code() -> str:
-    """A script to start one's own environment from: the imports, `TutorEnv`, and `play`."""
-    imports = """import random
-import re
-from typing import Any
-
-from tinker_cookbook.completers import TokenCompleter
-from tinker_cookbook.renderers import Message, get_text_content
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
-from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
-from tinker_cookbook.rl.rollouts import do_single_rollout
-from tinker_cookbook.rl.types import (
-    PARSE_ERROR_MASKED_METRIC_KEY,
-    STOP_METRIC_PREFIX,
-    StopReason,
-    Trajectory,
-)"""
-    return f"{imports}\n\n\n{code_of(TutorEnv, play)}\n"
+    """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
+    return inspect.getsource(tutor)
 
 
 def matrix_prose(table: pd.DataFrame) -> mo.Html:
@@ -206,6 +206,16 @@ def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
     ]
 
 
+def cell_view(renderer: str, policy: str) -> Any:
+    """One cell of the matrix, played: the claim beside what came of it."""
+    episode = run_episodes([EpisodeSpec(renderer=renderer, policy=policy)])[0]
+    if isinstance(episode, str):
+        return note(episode, "error")
+    claims = "claims" if episode.renderer.has_extension_property else "does not claim"
+    words = f"`{policy}`: {policy_names()[policy]}. The renderer {claims} extension."
+    return mo.vstack([mo.md(words), *episode_view(episode)])
+
+
 def conversation_view(found: ConversationRollout) -> mo.Html:
     """The verdict on a pasted conversation, turn by turn."""
     assert found.rollout is not None
@@ -230,7 +240,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
     notes = "".join(note(text, "look").text for text in found.notes)
     return mo.vstack(
         [
-            titled_table(pd.DataFrame(rows), "The assistant's messages as turns"),
+            table_box(pd.DataFrame(rows), "The assistant's messages as turns"),
             *([mo.Html(notes)] if notes else []),
             breaks_view(diagnosis),
             break_drawings(diagnosis),
@@ -239,6 +249,25 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
                 f"invented; {STAND_IN}."
             ),
             *rollout_figures(diagnosis, most=1),
+        ]
+    )
+
+
+def conversation_result(text: str, renderer: str) -> Any:
+    """The verdict on pasted messages under one renderer, and under every other as a table."""
+    read = parse_conversation(text)
+    if read.issues:
+        return mo.vstack([note(sentence, "error") for sentence in read.issues[:5]])
+    built, reason = build_renderer(renderer, offline_tokenizer())
+    if built is None:
+        return note(reason, "error")
+    result = conversation_rollout(read.messages, built)
+    everywhere = renderers_alike(conversation_everywhere(read.messages))
+    return mo.vstack(
+        [
+            *[note(sentence, "error") for sentence in result.issues[:5]],
+            *([conversation_view(result)] if result.rollout and not result.issues else []),
+            details_table(everywhere, "The same conversation under every renderer"),
         ]
     )
 

@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import marimo as mo
 import pandas as pd
@@ -12,16 +13,27 @@ from sequence_extension.break_table import break_marks, break_table, break_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.runs import runs_chart
-from sequence_extension.formats.bounded import MAX_PAGE_ROLLOUTS, Reading
-from sequence_extension.formats.native import element_to_native, trajectory_to_native
+from sequence_extension.formats.bounded import (
+    MAX_PAGE_ROLLOUTS,
+    MAX_PASTE_CHARS,
+    Reading,
+    read_bounded,
+)
 from sequence_extension.formats.records import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
+from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import FILE_KEYS, MAX_FILE_BYTES
-from sequence_extension.overview import WINDOW, Overview, counts_table, window_places
+from sequence_extension.overview import (
+    WINDOW,
+    Overview,
+    counts_table,
+    overview,
+    window_places,
+)
 from sequence_extension.page.html import (
-    code_of,
     code_spans,
     details_table,
     figure_box,
+    fold,
     note,
     table_box,
 )
@@ -111,10 +123,7 @@ def diagnosis_views(
     for number, found in enumerate(diagnosis.breaks[:drawn]):
         figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
         if number:
-            title = html.escape(break_headline(found))
-            figure = mo.Html(
-                f'<details class="seq-facts"><summary>{title}</summary>{figure.text}</details>'
-            )
+            figure = mo.Html(fold(break_headline(found), figure.text))
         views.append(figure)
     left = len(diagnosis.breaks) - drawn
     if left > 0:
@@ -166,13 +175,80 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
     ]
 
 
-def dump_code() -> str:
-    """The two functions that write the file format, with the imports they need."""
-    imports = (
-        "import base64\nimport math\nfrom collections.abc import Mapping\nfrom typing import Any\n"
-        "\nimport tinker\nfrom tinker_cookbook.rl.types import Trajectory"
+def read_input(upload: Any, text: str) -> tuple[Reading, Overview, str]:
+    """What was uploaded, or without a file the text; its overview; and which of them it is."""
+    with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
+        if upload.value:
+            reading = read_bounded(upload.contents())
+        elif len(text) <= MAX_PASTE_CHARS:
+            reading = read_bounded(text)
+        else:
+            sentence = "The text is too long to paste; upload it as a file."
+            reading = Reading((), (FileIssue(sentence),))
+        return (
+            reading,
+            overview(reading.rollouts),
+            f"the file {upload.name()}" if upload.value else "the text",
+        )
+
+
+def rollout_menu(listed: Overview) -> Any:
+    """The rollouts as a table that can be sorted, and of which one is chosen."""
+    return mo.ui.table(
+        listed.table,
+        selection="single",
+        initial_selection=[listed.first] if len(listed.table) else None,
+        page_size=10,
+        show_column_summaries=False,
+        show_data_types=False,
+        format_mapping=dict.fromkeys(
+            ("tokens", "if unmerged"), lambda count: "" if count is pd.NA else f"{count:,}"
+        ),
+        # long names end in dots where they would push the datums off a narrow window
+        style_cell=lambda _row, column, _value: (
+            {"maxWidth": "max(7rem, 23vw)", "width": "auto"} if column == "name" else {}
+        ),
+        # a static page cannot sort, and has no arrows; its variable reaches into the widget
+        label="Choose a rollout."
+        '<span style="display:var(--seq-live,inline)"> The arrows beside a heading sort by it.'
+        "</span>",
     )
-    return f"{imports}\n\n\n{code_of(element_to_native, trajectory_to_native)}\n"
+
+
+def chosen_diagnosis(reading: Reading, listed: Overview, menu: Any) -> Diagnosis | None:
+    """The diagnosis of the chosen rollout, with its advantage where its group tells it."""
+    if not len(menu.value):
+        return None
+    index = int(menu.value["#"].iloc[0])
+    advantage = listed.advantages[index]
+    return diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
+
+
+def place_menu(diagnosis: Diagnosis | None) -> Any:
+    """Where the window of single tokens may start: breaks first."""
+    places = window_places(diagnosis) if diagnosis else {}
+    return mo.ui.dropdown(
+        options=places or {"nothing to show": (0, 0)},
+        value=next(iter(places), "nothing to show"),
+        allow_select_none=False,
+        searchable=True,
+        full_width=True,
+        label="Go to",
+    )
+
+
+def start_slider(rows: pd.DataFrame, place: tuple[int, int]) -> Any:
+    """First position of the window in its datum."""
+    datum, start = place
+    return mo.ui.slider(
+        0,
+        max(1, len(rows) - 2),
+        value=min(start, max(0, len(rows) - 2)),
+        show_value=True,
+        full_width=True,
+        debounce=True,
+        label=f"First position in datum {datum}",
+    )
 
 
 def format_help() -> str:

@@ -1,20 +1,25 @@
 """HTML that several sections share; all texts are escaped here."""
 
+from __future__ import annotations
+
 import ast
 import html
-import inspect
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import marimo as mo
-import pandas as pd
 
-from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.palette import KINDS, PALETTE
 from sequence_extension.text import number_text, visible_text
+
+if TYPE_CHECKING:  # prose is to stand before pandas and Altair are there
+    import pandas as pd
+
+    from sequence_extension.figures.figure import Figure
 
 
 def code_spans(sentence: str) -> str:
@@ -22,84 +27,50 @@ def code_spans(sentence: str) -> str:
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(sentence))
 
 
-def with_code(view: Any) -> Any:
-    """A teaching cell's output below the cell's code, where that is not on the page anyway.
+def code_list(names: Iterable[str]) -> str:
+    """Names as code, joined; "none" when there are none."""
+    return ", ".join(f"<code>{html.escape(name)}</code>" for name in names) or "none"
 
-    That is in the app, and in a static page without code: the style sheet shows it only there.
+
+def cell_source(notebook: str | Path, name: str) -> str:
+    """The code of a named cell of a notebook file, as its editor shows it.
+
+    Raises:
+        ValueError: The notebook has no such cell.
     """
-    mode = mo.app_meta().mode
-    if mode == "run":
-        return mo.show_code(view, position="above")
-    if mode == "script":  # no page, and cells have no source of their own
-        return view
-    code = "".join(inspect.findsource(inspect.stack(0)[1].frame)[0])
-    return mo.Html(
-        f'<div class="seq-own-code">{code_view(code, "python").text}</div>{mo.as_html(view).text}'
-    )
+    source = Path(notebook).read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            kept = [part for part in node.body if not isinstance(part, ast.Return)]
+            lines = source.splitlines()[node.body[0].lineno - 1 : kept[-1].end_lineno]
+            # a comment above the first statement is the cell's too
+            first = node.body[0].lineno - 2
+            while source.splitlines()[first].lstrip().startswith("#"):
+                lines.insert(0, source.splitlines()[first])
+                first -= 1
+            return "\n".join(line.removeprefix("    ") for line in lines) + "\n"
+    raise ValueError(f"{Path(notebook).name} has no cell named {name}.")
 
 
-def printed(text: str) -> mo.Html:
-    """Text as a terminal would print it, in a box that scrolls by itself."""
-    return mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(text)}</pre>')
+def cell_code(notebook: str | Path, name: str) -> str:
+    """An open cell's code as HTML, for where the page does not show it anyway.
 
-
-def room(text: str) -> mo.Html | None:
-    """The door plate of a room of the workshop (markdown); nothing in the app, which has no code.
-
-    There it would only be a dead entry of the outline.
+    That is in the app, and in a static page without code: there the style sheet shows it.
     """
-    return None if mo.app_meta().mode == "run" else mo.md(text)
+    code = code_view(cell_source(notebook, name), "python").text
+    return code if mo.app_meta().mode == "run" else f'<div class="seq-own-code">{code}</div>'
 
 
 def code_view(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
-    return lean(mo.md(f"{fence}{language}\n{text}{fence}"))
+    return mo.md(f"{fence}{language}\n{text}{fence}")
 
 
-def lean(view: Any) -> mo.Html:
-    """Anything that marimo shows, in a third of its bytes and looking the same.
-
-    A page takes some fifty bytes for every span of highlighted code, eleven for every quote in a
-    widget's attributes, and 250 for the markup around a label. marimo's theme has seven colours
-    for the seventy classes of Pygments: neighbours of one colour share a span, and what has the
-    colour of plain code has none. Attributes in single quotes need no escaped double quotes.
-    """
-    groups = [
-        "k kt nb",
-        "kn kc kd kp kr",
-        "nf nc nd nt",
-        "mi mb mf mh mo il l",
-        "s s1 s2 sa sb sc sd se sh si sr ss sx dl",
-        "c c1 ch cm cs cpf",
-        "bp",
-    ]
-    colors = {name: group.split()[0] for group in groups for name in group.split()}
-
-    def span(found: re.Match[str]) -> str:
-        color = colors.get(found[1])
-        return f"<span class={color}>{found[2]}</span>" if color else found[2]
-
-    def tag(found: re.Match[str]) -> str:
-        text = found[0].replace("&quot;", '"').replace("&#92;", "\\").replace("&#36;", "$")
-        label = (
-            r"\\u003cspan class=[^<>]{,60}paragraph\\\"\\u003e([^\\]*)(?:\\u003c/span\\u003e){2}"
-        )
-        return re.sub(label, r"\1", text)
-
-    page = mo.as_html(view).text
-    # a whole tag, its attributes in single quotes: texts of others hold no bare `<`
-    page = re.sub(r"<marimo-[\w-]+(?: [\w-]+='[^']*')*>", tag, page)
-    joined = 0
-    if "codehilite" in page:
-        page, joined = re.subn(r'<span class="(\w{1,3})">([^<]*)</span>', span, page)
-        page = page.replace("<pre><span></span><code>", "<pre><code class=n>")
-    while joined:
-        page, joined = re.subn(
-            r"<span class=(\w+)>([^<]*)</span>(\s*)<span class=\1>", r"<span class=\1>\2\3", page
-        )
-    return mo.Html(page)
+def printed(text: str) -> mo.Html:
+    """Text as a terminal would print it, in a box that scrolls by itself."""
+    return mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(text)}</pre>')
 
 
 def token_chip(
@@ -134,6 +105,21 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{html.escape(text)}</p>')
 
 
+def fold(summary: str, content: str) -> str:
+    """HTML that opens at a click, also in the static page; `content` is HTML."""
+    return (
+        f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>{content}</details>'
+    )
+
+
+def scroll_box(content: str, label: str) -> str:
+    """HTML in a box that scrolls sideways by mouse and keyboard where it is too wide."""
+    return (
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
+        f"{content}</div>"
+    )
+
+
 def table_html(
     frame: pd.DataFrame,
     caption: str = "",
@@ -144,9 +130,6 @@ def table_html(
     links: Mapping[int, str] | None = None,
 ) -> str:
     """A table as plain HTML: real header cells, texts escaped, numbers to the right.
-
-    Tables are the largest thing in a page, which carries each `<` as six characters. So end
-    tags that HTML lets one omit are omitted, and one class of the table aligns a whole column.
 
     Args:
         frame: The facts. Whole numbers get commas; token ids come as texts.
@@ -159,41 +142,48 @@ def table_html(
         links: Where the second cell of a row leads: row to id of an element on the page.
     """
     columns = list(frame.columns)
-    right = [pd.api.types.is_numeric_dtype(frame[column]) for column in columns]
+    numeric = [frame[column].dtype.kind in "iuf" for column in columns]
     rows = frame.astype(object).to_numpy().tolist()
+    side = {True: ' class="seq-number"', False: ""}
 
     def cell(at: int, place: int) -> str:
         value, key = rows[at][place], rows[at][lead : place + 1]
         shares = lead <= place < lead + merged
         if shares and at and rows[at - 1][lead : place + 1] == key:
             return ""
-        text = f"{value:,}" if type(value) is int else str(value)
-        if isinstance(value, float) or value is pd.NA:
-            text = number_text(value)
-        kind = " class=seq-long" if len(text) > 60 else ""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        missing = isinstance(value, float) or type(value).__name__ == "NAType"
+        text = f"{value:,}" if whole else number_text(value) if missing else str(value)
+        kind = ' class="seq-long"' if len(text) > 60 else side[numeric[place]]
         if shares:
             alike = itertools.takewhile(lambda row: row[lead : place + 1] == key, rows[at:])
             span = sum(1 for _ in alike)
-            kind = f" rowspan={span}" * (span > 1)
-        if place < lead + merged:
-            kind += " class=seq-number" * right[place]
-        tag = "th scope=row" if row_heads and not place else "td"
-        # a bare `>` in a text closes nothing, and takes two thirds of the bytes
-        text = html.escape(text, quote=False).replace("&gt;", ">")
+            kind += f' rowspan="{span}"' if span > 1 else ""
+        tag, scope = ("th", ' scope="row"') if row_heads and not place else ("td", "")
+        text = html.escape(text, quote=False)
         if links and place == 1 and at in links:
             text = f'<a href="#{html.escape(links[at])}">{text}</a>'
-        return f"<{tag}{kind}>{text}"
+        return f"<{tag}{scope}{kind}>{text}</{tag}>"
 
-    head = "".join(f"<th scope=col>{html.escape(str(column), quote=False)}" for column in columns)
+    head = "".join(
+        f'<th scope="col"{side[number]}>{html.escape(str(column), quote=False)}</th>'
+        for column, number in zip(columns, numeric, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(cell(at, place) for place in range(len(columns)))
+        f"<tr>{''.join(cell(at, place) for place in range(len(columns)))}</tr>"
         for at in range(len(rows))
     )
-    # counted from the right: what cells share, they share from the left
-    sides = "".join(f" seq-r{len(columns) - place}" for place, number in enumerate(right) if number)
-    sides += f" {name}" if name else ""
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return f'<table class="seq-table{sides}">{title}<thead><tr>{head}<tbody>{body}</table>'
+    return (
+        f'<table class="{f"seq-table {name}".strip()}">{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def table_box(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
+    """A table under its caption that scrolls on narrow screens; `table` goes to `table_html`."""
+    title = f'<b class="seq-caption">{html.escape(caption)}</b>'
+    return mo.Html(title + scroll_box(table_html(frame, **table), caption))
 
 
 def details_table(
@@ -210,11 +200,8 @@ def details_table(
     """
     left = len(frame) - limit
     rest = f'<p class="seq-note">{left} more rows are left out here.</p>' if left > 0 else ""
-    return mo.Html(
-        f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>'
-        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(summary)}">'
-        f"{table_html(frame.head(limit), **table)}</div>{rest}{more}</details>"
-    )
+    box = scroll_box(table_html(frame.head(limit), **table), summary)
+    return mo.Html(fold(summary, f"{box}{rest}{more}"))
 
 
 def figure_box(
@@ -255,73 +242,14 @@ def figure_box(
     focus = (
         "" if figure.focus is None else f'<i class="seq-focus" style="left:{figure.focus}px"></i>'
     )
+    place = f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{figure.text}'
     return mo.Html(
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
-        f'<div class="seq-body">{side}'
-        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
-        f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{figure.text}</div>'
-        f"</div></div></figure>"
-    )
-
-
-def table_box(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
-    """A small table in the page that scrolls on narrow screens; `table` goes to `table_html`."""
-    return mo.Html(
-        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(caption)}">'
-        f"{table_html(frame, caption, **table)}</div>"
-    )
-
-
-def scroll_table(frame: pd.DataFrame, title: str) -> mo.Html:
-    """A table in a box that scrolls sideways where it is too wide."""
-    return mo.Html(
-        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(title)}">'
-        f"{table_html(frame)}</div>"
+        f'<div class="seq-body">{side}{scroll_box(place + "</div>", title)}</div></figure>'
     )
 
 
 def control_panel(elements: Mapping[str, Any]) -> mo.Html:
     """Controls in a grid: as many columns as fit, one on a phone."""
-    cells = "".join(f'<div style="min-width:0">{element}</div>' for element in elements.values())
-    return lean(
-        mo.Html(
-            '<div style="display:grid;gap:0.5rem 2rem;align-items:end;'
-            f'grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr))">{cells}</div>'
-        )
-    )
-
-
-def code_of(*things: Any) -> str:
-    """Source of classes and functions as they run, without marimo's decorators.
-
-    A class of a running notebook has no file that `inspect` could open, but its methods know
-    where they were compiled from.
-    """
-    texts = []
-    trees: dict[str, ast.Module] = {}
-    for thing in things:
-        member = thing
-        if inspect.isclass(thing):
-            member = next(value for value in vars(thing).values() if inspect.isfunction(value))
-        source = "".join(inspect.findsource(inspect.unwrap(member))[0])
-        if source not in trees:
-            trees[source] = ast.parse(source)
-        node = next(
-            node
-            for node in trees[source].body
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.name == thing.__name__
-        )
-        texts.append(ast.get_source_segment(source, node) or "")
-    return "\n\n\n".join(texts)
-
-
-def code_list(names: Iterable[str]) -> str:
-    """Names as markdown code, joined; "none" when there are none."""
-    return ", ".join(f"<code>{html.escape(name)}</code>" for name in names) or "none"
-
-
-def titled_table(frame: pd.DataFrame, title: str) -> mo.Html:
-    """A table that scrolls sideways, under a title that stays in view when it does."""
-    table = scroll_table(frame, title).text
-    return mo.Html(f'<div class="seq-figure"><b>{html.escape(title)}</b>{table}</div>')
+    cells = "".join(f"<div>{element}</div>" for element in elements.values())
+    return mo.Html(f'<div class="seq-controls">{cells}</div>')

@@ -22,6 +22,7 @@ from sequence_extension.datums import build_datums, datum_tensor, nonzero_target
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.group import assemble_group, group_rollouts
+from sequence_extension.page.once import once
 from sequence_extension.rollout import Rollout, token_trajectory
 from sequence_extension.text import count_of, number_text, signed
 from sequence_extension.turns import walk_turns
@@ -125,7 +126,8 @@ def prefix_checker() -> tuple[str, list[str]]:
     return found[0], [name for name in named if name != found[0]]
 
 
-def quiz_questions() -> list[Question]:
+@once
+def quiz_questions() -> tuple[Question, ...]:
     """The questions of section 10; every right answer comes from a call made here."""
     questions: list[Question] = []
 
@@ -288,7 +290,7 @@ def quiz_questions() -> list[Question]:
             "comparison is made later, in `rl/data_processing.py`, when datums are built.",
         )
     )
-    return questions
+    return tuple(questions)
 
 
 def quiz_verdict(question: Question, chosen: str) -> str:
@@ -327,3 +329,47 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
         f'<div class="quiz-static">{options}<details><summary>Answer</summary>{answer}</details>'
         "</div></div>"
     )
+
+
+def quiz_forms() -> Any:
+    """A form per question, keyed like the questions."""
+    return mo.ui.dictionary(
+        {
+            question.key: mo.ui.radio(
+                options={option.replace("`", ""): option for option in question.options},
+                label=f'<span class="sr-only">Question {number}: </span>Your answer',
+            ).form(
+                submit_button_label="Check",
+                bordered=False,
+                validate=lambda value: None if value else "Choose an answer first.",
+            )
+            for number, question in enumerate(quiz_questions(), start=1)
+        }
+    )
+
+
+def quiz_view(forms: Any, first: dict[str, str], again: Any) -> mo.Html:
+    """All questions, the score of the first answers, and the button to start again.
+
+    Args:
+        forms: From `quiz_forms`.
+        first: The first answer to each question; what is answered now for the first time is
+            added to it.
+        again: The button.
+    """
+    questions = quiz_questions()
+    for key, chosen in forms.value.items():
+        if chosen is not None:
+            first.setdefault(key, chosen)
+    cards = "".join(
+        quiz_card(number, question, forms.elements[question.key], forms.value[question.key]).text
+        for number, question in enumerate(questions, start=1)
+    )
+    score = mo.hstack(
+        [mo.md(quiz_score(questions, first)), again],
+        justify="start",
+        align="center",
+        gap=1,
+        wrap=True,
+    )
+    return mo.Html(f'<div class="quiz-grid">{cards}</div><div class="seq-live-only">{score}</div>')

@@ -13,6 +13,7 @@ from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, group_rollouts, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
+from sequence_extension.page.once import once
 from sequence_extension.page.quiz import prefix_checker
 from sequence_extension.rollout import Rollout, model_input_to_elements, token_trajectory
 from sequence_extension.text import count_of, number_text, signed
@@ -33,7 +34,8 @@ class Misconception:
     code: str
 
 
-def misconceptions() -> list[Misconception]:
+@once
+def misconceptions() -> tuple[Misconception, ...]:
     """Claims about sequence extension that do not hold, each with a fact computed here.
 
     A claim that the installed cookbook no longer contradicts is left out, so that the list
@@ -203,7 +205,7 @@ def misconceptions() -> list[Misconception]:
     claims = run_episodes([EpisodeSpec("role_colon", "no_space"), EpisodeSpec("qwen3", "plain")])
     played = [episode for episode in claims if isinstance(episode, Episode)]
     if len(played) < len(claims):
-        return told
+        return tuple(told)
     claimed, silent = played
     broken = len(build_datums(claimed.rollout.trajectory).data)
     merged = len(build_datums(silent.rollout.trajectory).data)
@@ -220,7 +222,7 @@ def misconceptions() -> list[Misconception]:
         and not silent.renderer.has_extension_property
         and merged == 1,
     )
-    return told
+    return tuple(told)
 
 
 def misconception_table(told: Sequence[Misconception]) -> str:
@@ -229,6 +231,7 @@ def misconception_table(told: Sequence[Misconception]) -> str:
     return "\n".join(["| People say | The code says |", "| :--- | :--- |", *rows])
 
 
+@once
 def summary_text() -> str:
     """The tutorial in a few points, markdown; every number from a call made here."""
     known = scenarios()

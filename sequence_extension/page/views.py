@@ -22,7 +22,7 @@ from sequence_extension.figures.group import group_chart, group_finding, group_l
 from sequence_extension.figures.runs import runs_chart, runs_finding
 from sequence_extension.figures.strip import STRIP_LANES, strip_chart, strip_finding
 from sequence_extension.overview import WINDOW
-from sequence_extension.page.html import details_table, figure_box, note, titled_table
+from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
 from sequence_extension.text import count_of
 from sequence_extension.verdicts import Verdict
 from sequence_extension.wording import break_headline
@@ -110,7 +110,7 @@ def breaks_view(diagnosis: Diagnosis) -> mo.Html:
     turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
     if not diagnosis.breaks:
         return note(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
-    return titled_table(
+    return table_box(
         breaks_table(diagnosis),
         f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits",
     )
@@ -132,8 +132,7 @@ def break_drawings(diagnosis: Diagnosis, most: int | None = None) -> mo.Html:
         for found in chosen
     ]
     folded = [
-        f'<details class="seq-facts"><summary>{html.escape(break_headline(found))}</summary>'
-        f"{figure}</details>"
+        fold(break_headline(found), figure)
         for found, figure in zip(chosen[1:], drawn[1:], strict=True)
     ]
     left = len(diagnosis.breaks) - len(drawn)

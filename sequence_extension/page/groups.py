@@ -1,0 +1,127 @@
+"""Section 6: rewards as typed, the group they make, and what of it the loss sees."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import marimo as mo
+
+from sequence_extension.cookbook import tinker
+from sequence_extension.datums import nonzero_targets
+from sequence_extension.group import (
+    GroupResult,
+    assemble_group,
+    group_presets,
+    group_rollouts,
+    group_summary,
+    group_table,
+    group_text,
+    parse_rewards,
+    preset_group,
+)
+from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss
+from sequence_extension.page.editing import field_grid
+from sequence_extension.page.html import code_view, fold, note, table_box
+from sequence_extension.page.once import once
+from sequence_extension.page.views import group_view
+from sequence_extension.text import count_of
+
+members = once(group_rollouts)
+
+
+def reward_fields(preset: str) -> Any:
+    """A text field per rollout, filled with the rewards of a preset."""
+    return mo.ui.dictionary(
+        {
+            letter: mo.ui.text(
+                value=group_presets()[preset][letter],
+                label=f"{letter}: {rollout.name}",
+                debounce=False,
+                full_width=True,
+            )
+            for letter, rollout in members().items()
+        }
+    )
+
+
+def read_rewards(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str, str]]:
+    """The group that the fields describe, or a sentence per field that cannot be read.
+
+    Args:
+        texts: Letter of a rollout to what was typed; nothing leaves it out of the group.
+
+    Returns:
+        The group, or None; and sentences by letter, "" for the group as a whole.
+    """
+    rewards: dict[str, tuple[float, ...]] = {}
+    issues: dict[str, str] = {}
+    for letter, rollout in members().items():
+        turns = len(rollout.trajectory.transitions)
+        given, issue = parse_rewards(texts[letter], turns, letter)
+        if issue:
+            issues[letter] = issue
+        elif given is not None:
+            rewards[letter] = given
+    if not rewards:
+        issues.setdefault("", "Give at least one rollout a reward: an empty group has no mean.")
+    return (None, issues) if issues else (assemble_group(members(), rewards), issues)
+
+
+def fields_view(fields: Any, issues: Mapping[str, str]) -> Any:
+    """The fields, each with its sentence below it."""
+    grid = field_grid([(field, issues.get(letter)) for letter, field in fields.elements.items()])
+    return mo.vstack([grid, *([note(issues[""], "error")] if "" in issues else [])])
+
+
+def result_view(result: GroupResult, stale: bool) -> Any:
+    """The group as figure, table and sentence; `stale` while a field cannot be read."""
+    lead = [mo.md("The last group that could be read:")] if stale else []
+    drawn = group_view(group_table(result), group_summary(result))
+    return mo.vstack([*lead, drawn, mo.md(group_text(result))])
+
+
+def batch_lines(
+    advantages: Any, data: Sequence[tinker.Datum], metadata: Sequence[Mapping[str, int]]
+) -> str:
+    """What `compute_advantages` and `assemble_training_data` returned for one group, in lines."""
+    owners = " ".join(str(owner["traj_idx"]) for owner in metadata)
+    return f"{advantages}\n{count_of(len(data), 'datum')}, of trajectories {owners}"
+
+
+@once
+def mask_html() -> str:
+    """`mask` or `advantages`: what the loss sees in a group of equal rewards, as HTML."""
+    equal = preset_group(members(), "All the same: no policy gradient")
+    ones = nonzero_targets(equal.data, "mask")
+    given = nonzero_targets(equal.data, "advantages")
+    penalised = nonzero_targets(kl_penalised(equal.data), "advantages")
+    factor = 0.5
+    discounted = kl_penalised(equal.data, factor)
+    changed = nonzero_targets(discounted, "advantages")
+    leaked = nonzero_targets(discounted, "advantages", unmasked=True)
+    sent = sent_to_loss(equal.data)[0].loss_fn_inputs
+    removed = [name for name in equal.data[0].loss_fn_inputs if name not in sent]
+    advantages = (
+        f"`advantages` differs from 0 on {given} of them" if given else "every advantage is 0"
+    )
+    prose = mo.md(f"""
+### `mask` or `advantages`?
+
+`train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in removed)} out of
+every datum before `forward_backward`. What the loss multiplies by is `advantages`:
+`trajectory_to_data` writes 0 on observation tokens, and that is why they are not trained.
+
+So `mask` 1 does not promise a gradient. Give {", ".join(equal.letters)} the same reward
+of {equal.rewards[0]:g} (“All the same” in the menu above): `mask` is 1 on {ones}
+targets, and {advantages}. `mask` serves the metrics
+and the KL penalty: with `kl_discount_factor=0`, the default, `incorporate_kl_penalty` changes
+the advantage of {penalised} targets, exactly those with mask 1. A factor above 0 discounts
+*after* masking: with {factor:g} it changes {changed}
+targets, {leaked} of them with mask 0: observation tokens in front of an action, and masked
+turns. Nothing masks these again, so they are trained too.
+""")
+    lines = code_view(f"{mask_lines()}\n", "python").text
+    return (
+        prose.text
+        + table_box(loss_fields(equal.data), "What the loss gets").text
+        + fold("The lines that remove it, in the installed package", lines)
+    )

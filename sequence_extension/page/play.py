@@ -1,0 +1,164 @@
+"""Section 7: the endings, and the controls with which an episode is played."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.alignment import alignment_table, stretch_facts, strip_facts
+from sequence_extension.cookbook import Trajectory, tinker
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.env.endings import (
+    endings_table,
+    episode_headline,
+    explain_ending,
+    turn_facts,
+)
+from sequence_extension.env.episodes import (
+    Episode,
+    EpisodeSpec,
+    episode_presets,
+    run_episodes,
+    spec_of,
+)
+from sequence_extension.env.policies import policy_names
+from sequence_extension.env.renderers import renderer_names
+from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
+from sequence_extension.page.episodes import transcript
+from sequence_extension.page.html import control_panel, details_table, note
+from sequence_extension.page.once import once
+from sequence_extension.page.views import STAND_IN, break_drawings, rollout_figures
+from sequence_extension.text import count_of, number_text
+
+
+@once
+def endings() -> pd.DataFrame:
+    """Every way in which the adapter lets an episode go, played once."""
+    return endings_table(episode_presets())
+
+
+def endings_menu() -> Any:
+    """The endings as a table whose rows can be chosen: what is chosen is played."""
+    columns = ["preset", "renderer", "pupil", "stop reason", "turns", "datums"]
+    return mo.ui.table(
+        endings()[columns],
+        selection="single",
+        initial_selection=[0],
+        page_size=len(endings()),
+        show_column_summaries=False,
+        show_data_types=False,
+        show_download=False,
+        show_search=False,
+    )
+
+
+def chosen_spec(menu: Any) -> EpisodeSpec:
+    """The episode of the chosen row; the first one where none is."""
+    presets = episode_presets()
+    chosen = menu.value["preset"].tolist() if len(menu.value) else list(presets)[:1]
+    return presets[chosen[0]]
+
+
+def two_renderers() -> str:
+    """What the first two endings teach: they differ only in what becomes of reasoning."""
+    stripped, kept = endings().head(2).to_dict("records")
+    return (
+        f"The first two rows differ only in the renderer. `{stripped['renderer']}` takes the "
+        f"pupil's reasoning out of the history, and {stripped['turns']} turns become "
+        f"{count_of(stripped['datums'], 'datum')}; `{kept['renderer']}` leaves it there, and they "
+        f"become {count_of(kept['datums'], 'datum')}."
+    )
+
+
+def rollout_line(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
+    """What a rollout became, as a line for people."""
+    rewards = " + ".join(number_text(step.reward) for step in trajectory.transitions)
+    turns = count_of(len(trajectory.transitions), "turn")
+    return f"{turns}, {count_of(len(data), 'datum')}, rewards {rewards}"
+
+
+def controls(spec: EpisodeSpec) -> Any:
+    """All that decides an episode, as `mo.ui.dictionary`; starts from `spec`."""
+    pupils = {f"{name}: {line}": name for name, line in policy_names().items()}
+
+    def slider(low: int, high: int, value: int, label: str) -> Any:
+        return mo.ui.slider(low, high, value=value, label=label, show_value=True, full_width=True)
+
+    def menu(options: Any, value: str, label: str) -> Any:
+        return mo.ui.dropdown(
+            options, value, label=label, searchable=True, allow_select_none=False, full_width=True
+        )
+
+    budget = "`max_trajectory_tokens` (0: no budget)"
+    pupil = next(label for label, name in pupils.items() if name == spec.policy)
+    return mo.ui.dictionary(
+        {
+            "renderer": menu(renderer_names(), spec.renderer, "Renderer"),
+            "policy": menu(pupils, pupil, "Pupil"),
+            "turns": slider(1, 6, spec.turns, "Questions"),
+            "seed": slider(0, 20, spec.seed, "Seed"),
+            "max_trajectory_tokens": slider(0, 400, spec.max_trajectory_tokens or 0, budget),
+            "max_generation_tokens": slider(
+                1, 96, spec.max_generation_tokens, "`max_generation_tokens` (one answer)"
+            ),
+            "terminate_on_length": mo.ui.checkbox(
+                spec.terminate_on_length, label="`terminate_on_length`"
+            ),
+            "terminate_on_parse_error": mo.ui.checkbox(
+                spec.terminate_on_parse_error, label="`terminate_on_parse_error`"
+            ),
+            "policy_on": mo.ui.checkbox(
+                spec.parse_error_policy is not None,
+                label="`ParseErrorPolicy`: one retry, such turns are masked",
+            ),
+        }
+    )
+
+
+def vocabulary(model: str) -> tuple[Any, Any]:
+    """The tokenizer of a model of the Hugging Face hub, and a sentence about it.
+
+    Without a name, or where it cannot be loaded, the offline one.
+    """
+    if not model:
+        return offline_tokenizer(), None
+    with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
+        loaded, problem = load_vocabulary(model, own_code=mo.app_meta().mode == "edit")
+    if loaded is None:
+        return offline_tokenizer(), note(problem, "error")
+    return loaded, note("The tokens below are now those of this model. Choose its renderer.")
+
+
+def play(values: Mapping[str, Any], tokenizer: Any) -> tuple[Episode | str, Diagnosis | None]:
+    """The episode that the controls ask for, with its diagnosis; or why there is none."""
+    episode = run_episodes([spec_of(values)], tokenizer)[0]
+    return episode, None if isinstance(episode, str) else diagnose(episode.rollout)
+
+
+def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> mo.Html:
+    """Controls at the left, the conversation at the right; below each other on a phone."""
+    panel = control_panel(values.elements).text
+    if isinstance(episode, str) or diagnosis is None:
+        shown = note(str(episode), "error").text
+    else:
+        head = mo.md(f"**{episode_headline(diagnosis, episode.stop_reason)}.**").text
+        told = mo.md(explain_ending(episode)).text
+        shown = head + transcript(episode, diagnosis.spans).text + told
+    return mo.Html(f'<div class="seq-stage"><div>{panel}</div><div>{shown}</div></div>')
+
+
+def aftermath(episode: Episode, diagnosis: Diagnosis) -> Any:
+    """What an episode became: breaks, runs and tokens, and the facts as tables."""
+    table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    return mo.vstack(
+        [
+            break_drawings(diagnosis),
+            *rollout_figures(diagnosis, most=1),
+            note(f"The pupil's logprobs are invented; {STAND_IN}."),
+            details_table(turn_facts(episode), "The trajectory, turn by turn"),
+            details_table(
+                stretch_facts(strip_facts(table)), "Every token of every datum as a table"
+            ),
+        ]
+    )

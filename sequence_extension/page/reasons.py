@@ -1,0 +1,81 @@
+"""Sections 4 and 5: why the reader's trajectory split, and what that costs."""
+
+from typing import Any
+
+import marimo as mo
+
+from sequence_extension.cost import (
+    cost_sentence,
+    cost_table,
+    growth_facts,
+    growth_finding,
+    growth_law,
+    growth_note,
+    growth_table,
+    treatment_table,
+)
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.figures.cost import cost_chart
+from sequence_extension.page.html import details_table, figure_box, note, table_box
+from sequence_extension.page.once import once
+from sequence_extension.page.views import break_drawings, verdict_list
+from sequence_extension.verdicts import verdicts
+from sequence_extension.wording import lineage_sentence
+
+# A split to look at while the reader's own trajectory has none.
+EXAMPLE = "removed"
+
+
+@once
+def example() -> Diagnosis:
+    """The scenario that section 4 opens with."""
+    return diagnose(scenario_rollout(scenarios()[EXAMPLE]))
+
+
+def breaks_of(diagnosis: Diagnosis) -> mo.Html:
+    """The breaks of a trajectory, or those of an example where nothing splits."""
+    if diagnosis.breaks:
+        return break_drawings(diagnosis, most=8)
+    scenario = scenarios()[EXAMPLE]
+    drawn = break_drawings(example())
+    lead = note(f"For example the scenario “{scenario.title}”. {scenario.lesson}")
+    return mo.Html(lead.text + drawn.text)
+
+
+def verdicts_view(diagnosis: Diagnosis) -> Any:
+    """A verdict per turn, and whether another order would have given fewer datums."""
+    lineage = lineage_sentence(diagnosis)
+    listed = verdict_list(verdicts(diagnosis))
+    return mo.vstack([listed, *([note(lineage)] if lineage else [])])
+
+
+def treatments_view(diagnosis: Diagnosis) -> mo.Html:
+    """What three treatments of a break make of a rollout that splits."""
+    shown = diagnosis if diagnosis.breaks else example()
+    title = f"“{shown.rollout.name}” under three treatments"
+    return table_box(treatment_table(shown), title)
+
+
+def cost_view(diagnosis: Diagnosis) -> Any:
+    """What the trajectory costs, and how that grows with its turns."""
+    prices = cost_table(diagnosis)
+    if prices.empty:
+        return note(diagnosis.built.error_message or "No datum, no price.", "error")
+    own = all(item.resumes_datum is None for item in diagnosis.breaks)
+    growth = growth_table(diagnosis.spans, own=own)
+    laws = growth_law(growth) if len(growth) else growth
+    drawn = (
+        [
+            figure_box(
+                cost_chart(growth, laws),
+                growth_finding(laws, diagnosis.spans),
+                growth_note(diagnosis.spans, laws, own),
+            ),
+            details_table(growth_facts(growth)),
+        ]
+        if len(laws)
+        else []
+    )
+    price = table_box(prices, "What this rollout costs")
+    return mo.vstack([note(cost_sentence(diagnosis)), price, *drawn])

@@ -1,0 +1,88 @@
+"""Section 3: the datums of the reader's trajectory, token by token."""
+
+from typing import Any
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.alignment import (
+    alignment_table,
+    conservation,
+    counts_shown,
+    datum_counts,
+    strip_facts,
+    window,
+)
+from sequence_extension.break_table import break_marks
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.figures.runs import runs_chart, runs_finding
+from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW
+from sequence_extension.page.html import details_table, figure_box, note, table_box
+from sequence_extension.page.views import strip_figure
+
+
+def window_controls(diagnosis: Diagnosis) -> Any:
+    """Datum and first position of a window of single tokens, from the first break on.
+
+    None for a rollout that is short enough to be drawn whole.
+    """
+    data = diagnosis.built.data
+    tokens = sum(run.length for run in diagnosis.runs)
+    if not data or (len(data) <= STRIP_DATUMS and tokens <= STRIP_LIMIT):
+        return None
+    datum, at, _ = next(iter(break_marks(diagnosis)), (0, 0, ""))
+    longest = max(item.model_input.length for item in data)
+    return mo.ui.dictionary(
+        {
+            "datum": mo.ui.number(0, len(data) - 1, value=datum, label="Datum"),
+            "start": mo.ui.slider(
+                0,
+                longest - 1,
+                value=max(0, at - 8),
+                label="First position shown",
+                show_value=True,
+            ),
+        }
+    )
+
+
+def strip_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
+    """The positions to draw: all of them, or a window.
+
+    Args:
+        diagnosis: Of a rollout with datums.
+        place: From `window_controls`.
+    """
+    built, runs, vocab = diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab
+    if place is None:
+        return alignment_table(built, runs, vocab)
+    rows = alignment_table(built, runs, vocab, only=[int(place.value["datum"])])
+    return window(rows, place.value["start"], STRIP_WINDOW)
+
+
+def strips_view(diagnosis: Diagnosis, place: Any) -> Any:
+    """The strips, what the datums count, and the same facts as a table."""
+    built = diagnosis.built
+    if not built.data:
+        return note(built.error_message or "No turn holds a token yet.", "error")
+    marks, table = break_marks(diagnosis), strip_table(diagnosis, place)
+    strips = [strip_figure(rows, marks) for _, rows in table.groupby("datum", sort=False)]
+    if place is not None:
+        shown = (*table[["datum", "position"]].iloc[0], len(table) - 1)
+        controls = mo.hstack([place["datum"], place["start"]], justify="start", wrap=True)
+        runs = figure_box(
+            runs_chart(diagnosis.runs, marks, shown=shown), runs_finding(diagnosis.runs)
+        )
+        strips = [runs, controls, *strips]
+    counts = datum_counts(built, diagnosis.runs)
+    return mo.vstack(
+        [
+            *strips,
+            table_box(counts_shown(counts), "What the datums count"),
+            note("{}: it {}.".format(*conservation(counts))),
+            details_table(
+                strip_facts(table),
+                "The same facts as a table" if place is None else "The window as a table",
+            ),
+        ]
+    )
