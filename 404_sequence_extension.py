@@ -1028,7 +1028,7 @@ def _():
     ### Where to go next
 
     - **Watch your own environment.** `sequence-extension FILE --max-datums 1` fails when a rollout
-      splits: one line in CI.
+      splits or is refused: one line in CI.
     - **In the cookbook:** `rl/data_processing.py` merges, `rl/message_env.py` and
       `rl/rollouts.py` make the rollouts, `rl/rollout_limits.py` sets budgets and
       `ParseErrorPolicy`, `rl/train.py` trains, `renderers/` turns messages into tokens. The

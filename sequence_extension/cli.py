@@ -1,4 +1,7 @@
-"""The command `sequence-extension`."""
+"""The command `sequence-extension`: arguments, streams and exit codes.
+
+Nothing heavy is imported before arguments are read, so that `--help` answers at once.
+"""
 
 import argparse
 import contextlib
@@ -7,105 +10,224 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import IO, NoReturn
+from typing import Any, NoReturn, TextIO
 
-from sequence_extension.report import issues_line, write_report
-from sequence_extension.text import printable, shown
+# Rollouts that the text report tells in detail.
+DETAILS = 20
+
+
+class OutputError(Exception):
+    """Standard output does not take what is written; the input is not to blame."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Arguments of the command line; an error is one line on standard error, exit code 2."""
+    """Arguments of the command; an error is one line on standard error, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(message, 300)}; see --help\n")
+        plain = "".join(char if char.isprintable() else "?" for char in message)
+        self.exit(2, f"{self.prog}: {plain[:400]}; see --help\n")
+
+    def print_help(self, file: Any = None) -> None:
+        write_out(self.format_help())
 
 
-def datum_limit(text: str) -> int:
-    """The N of `--max-datums`: a whole number from 0.
+def write_out(text: str) -> None:
+    """Text to standard output.
+
+    Raises:
+        OutputError: It is closed, full, or nobody reads it any more.
+    """
+    try:
+        if sys.stdout is None:
+            raise OutputError("it is closed")
+        sys.stdout.write(text)
+    except (OSError, ValueError) as error:
+        raise OutputError(getattr(error, "strerror", None) or str(error)) from error
+
+
+def flush_out() -> None:
+    """See that standard output has taken all.
+
+    Raises:
+        OutputError: As `write_out`.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        raise OutputError(getattr(error, "strerror", None) or str(error)) from error
+
+
+def complain(line: str) -> None:
+    """A line to standard error, where there is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+def whole_number(text: str) -> int:
+    """A whole number from 0.
 
     Raises:
         argparse.ArgumentTypeError: Anything else.
     """
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"`{text[:24]}` is not a whole number from 0")
     return int(text)
+
+
+def fail_on(text: str) -> tuple[str, ...]:
+    """The names of `--fail-on`, see `gates.read_fail_on`; imported only where it is asked for."""
+    from sequence_extension.gates import read_fail_on
+
+    try:
+        return read_fail_on(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def command_parser() -> CommandParser:
     """What `--help` says."""
     parser = CommandParser(
-        prog="404_sequence_extension.py",
+        prog="sequence-extension",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=(
-            "Say how rollouts become training datums: a verdict for every turn, why it split,\n"
-            "what that costs. Without arguments nothing is read; open the tutorial with\n"
-            "`marimo run --no-sandbox 404_sequence_extension.py`."
+            "Say how rollouts become training datums: which turns split, where and why, and\n"
+            "what that costs."
         ),
         epilog=(
-            'FILE is JSON (one trajectory, a list, or {"trajectories": [...]}) or JSONL.\n'
+            "FILE is what the cookbook's capture writes, or a log of calls or rollouts with token\n"
+            "ids (JSON or JSONL); a folder gives the files below it.\n\n"
             "exit codes:\n"
-            "  0  read and reported\n"
-            "  1  some trajectory has more than N datums\n"
-            "  2  something could not be read; one line on standard error names line and field"
+            "  0  read and reported, and all limits hold\n"
+            "  1  some rollout fails --max-datums or --fail-on; the last line says which\n"
+            "  2  something could not be read or written, or the call makes no sense; a line on\n"
+            "     standard error says what"
         ),
     )
-    parser.add_argument(
-        "--trajectory", metavar="FILE", help="rollouts to read; - is standard input"
-    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="rollouts; - is standard input")
     parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
     parser.add_argument(
-        "--max-datums", metavar="N", type=datum_limit, help="exit with 1 above N datums a rollout"
+        "--show",
+        metavar="N",
+        type=whole_number,
+        default=DETAILS,
+        help=f"tell the N worst rollouts in detail ({DETAILS})",
+    )
+    parser.add_argument(
+        "--max-datums",
+        metavar="N",
+        type=whole_number,
+        help="fail if a rollout has more than N datums, or was refused",
+    )
+    parser.add_argument(
+        "--fail-on",
+        metavar="WHAT",
+        type=fail_on,
+        default=(),
+        help="fail on: refused, warning, or the name of a cause or warning; several with commas",
     )
     return parser
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command line: report on a file of rollouts.
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command: report on files of rollouts.
 
     Args:
-        argv: Arguments without the program's name.
+        argv: Arguments without the program's name; those of the process by default.
 
     Returns:
-        0: read and reported (or nothing was asked for); 1: some rollout has more datums than
-        allowed; 2: something could not be read, said on one line of standard error.
-
-    Raises:
-        SystemExit: `--help` (0) and arguments that make no sense (2).
+        The exit code, see `--help`; 130 where the user interrupted it.
     """
-    parser = command_parser()
-    options = parser.parse_args(argv)
-    if options.trajectory is None:
-        if options.json or options.max_datums is not None:
-            parser.error("--trajectory FILE is missing")
-        print(
-            "A marimo notebook: open it with `marimo run --no-sandbox 404_sequence_extension.py`,\n"
-            "or report on your rollouts: `404_sequence_extension.py --trajectory FILE [--json]`."
-        )
-        return 0
-
-    def fail(sentence: str) -> int:
-        name = "standard input" if options.trajectory == "-" else options.trajectory
-        print(printable(f"{name}: {sentence}"), file=sys.stderr)
-        return 2
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that lacks a character shows its code point instead of failing.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with contextlib.ExitStack() as stack:
-            if options.trajectory == "-":
-                stream: IO[bytes] = sys.stdin.buffer
-            else:
-                stream = stack.enter_context(open(options.trajectory, "rb"))
-            totals, issues = write_report(stream, sys.stdout, options.json, options.max_datums)
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the report has seen enough, as in `| head`.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A terminal that lacks a character shows its code point instead of failing.
+            sys.stdout.reconfigure(errors="backslashreplace")
+        code = run(command_parser().parse_args(argv))
+        flush_out()
+        return code
+    except SystemExit as stop:  # of argparse
+        return int(stop.code or 0) if settle_help() else 2
+    except KeyboardInterrupt:
+        return 130
+    except OutputError as error:
+        return output_failed(error)
+
+
+def settle_help() -> bool:
+    """Whether all that `--help` wrote has arrived; says so where not."""
+    try:
+        flush_out()
+    except OutputError as error:
+        output_failed(error)
+        return False
+    return True
+
+
+def output_failed(error: OutputError) -> int:
+    """Name the output; a reader who has seen enough, as `head`, is no trouble to speak of."""
+    if not isinstance(error.__cause__, BrokenPipeError):
+        complain(f"sequence-extension: standard output cannot be written: {error}.")
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        # What is still held back has nowhere to go; Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:
-        return fail(f"{error.strerror or error}.")
-    if issues:
-        return fail(issues_line(issues))
-    return 1 if totals.over else 0
+    return 2
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, report, and hold the rollouts to the limits; returns the exit code."""
+    from sequence_extension.gates import Failures, Gates
+    from sequence_extension.report import Totals, Worst
+    from sequence_extension.report_text import Paint, summary_lines
+    from sequence_extension.scan import Trouble, Wanted, scan_files, trouble_lines
+
+    colours = has_colours(sys.stdout)
+    several = len(options.files) > 1 or os.path.isdir(options.files[0])
+    wanted = Wanted(
+        as_json=options.json,
+        details=0 if options.json else options.show,
+        colours=colours,
+        gates=Gates(options.max_datums, options.fail_on),
+        named=several,
+    )
+    totals, failures = Totals(), Failures()
+    worst: Worst[tuple[str, ...]] = Worst(wanted.details)
+    troubles: list[Trouble] = []
+    if options.json:
+        write_out('{"trajectories": [')
+    for item in scan_files(options.files, wanted):
+        if isinstance(item, Trouble):
+            troubles.append(item)
+            continue
+        if options.json:
+            write_out(", " * bool(totals.rollouts) + item.entry)
+        totals.add(item.row)
+        failures.add(item.row, item.failed)
+        worst.offer(item.row.severity, item.lines)
+    if options.json:
+        write_out("]}\n")
+    elif totals.rollouts:
+        told = worst.ordered()
+        for lines in told:
+            write_out("\n".join(lines) + "\n\n")
+        left = totals.rollouts - len(told)
+        if left:
+            write_out(f"{left:,} more rollouts, no worse than these; --show N tells more.\n\n")
+        write_out("\n".join(summary_lines(totals, Paint(colours))) + "\n")
+    flush_out()
+    verdict = failures.sentence(totals.rollouts)
+    for line in trouble_lines(troubles):
+        complain(f"not read: {line}")
+    if verdict and options.json:
+        complain(verdict)
+    elif verdict:
+        write_out(f"\n{Paint(colours)('red', verdict)}\n")
+    return 2 if troubles else 1 if verdict else 0
+
+
+def has_colours(stream: TextIO | None) -> bool:
+    """Whether text goes to a terminal that wants colours (https://no-color.org)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream is not None and stream.isatty()

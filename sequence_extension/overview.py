@@ -12,7 +12,7 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.formats.native import rollout_to_native
 from sequence_extension.group import group_advantages
-from sequence_extension.report import Totals, what_helps
+from sequence_extension.report import Totals, rollout_row, what_helps
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
 from sequence_extension.wording import cause_name
@@ -66,7 +66,7 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
     worth = []
     for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
         diagnosis = diagnose(rollout)
-        totals.add(diagnosis)
+        totals.add(rollout_row(diagnosis))
         causes = Counter(cause_name(found.cause) for found in diagnosis.breaks)
         if diagnosis.breaks or diagnosis.warnings or diagnosis.built.error_code:
             worth.append(index)

@@ -1,39 +1,30 @@
-"""The diagnosis of a file as text and JSON."""
+"""The diagnosis of one rollout as JSON, as a small row, and the sums over many rows."""
 
-import json
+import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any, Generic, TypeVar
 
 from sequence_extension.datums import datum_tensor
-from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.formats.native import element_to_native
-from sequence_extension.formats.results import FileIssue, LengthsOnly
-from sequence_extension.formats.stream import iter_rollouts
-from sequence_extension.text import by_count, count_of, counts_text, printable, share_text
-from sequence_extension.warnings import RolloutWarning
-from sequence_extension.wording import (
-    break_text,
-    refusal_remedy,
-    remedy,
-    span_words,
-    warning_remedy,
-)
+from sequence_extension.formats.results import LengthsOnly
+from sequence_extension.text import by_count
+from sequence_extension.wording import refusal_remedy, remedy, warning_remedy
+
+# Groups that are counted one by one, so that sums stay small whatever a file holds.
+MAX_GROUPS = 1_000
+
+Kept = TypeVar("Kept")
 
 
-def report_entry(diagnosis: Diagnosis) -> dict[str, Any]:
-    """One trajectory of the machine-readable report; keys and nulls are part of the format.
-
-    Turns, positions and indices count from 0. `mask` and `target_tokens` hold one number per
-    target, `tokens` is `model_input.length`, `action_tokens` counts the sampled tokens of the
-    datum's turns. An image is one element, written as `element_to_native` writes it.
-    """
-    built = diagnosis.built
-    datums = []
-    for index, datum in enumerate(built.data):
+def datum_entries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """The datums of the machine-readable report."""
+    entries = []
+    for index, datum in enumerate(diagnosis.built.data):
         spans = [span for span in diagnosis.spans if span.datum == index]
-        datums.append(
+        entries.append(
             {
                 "turns": [span.turn for span in spans],
                 "tokens": datum.model_input.length,
@@ -42,29 +33,41 @@ def report_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                 "target_tokens": [int(value) for value in datum_tensor(datum, "target_tokens")],
             }
         )
+    return entries
+
+
+def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
+    """A diagnosed rollout in the machine-readable report.
+
+    Turns, positions and indices count from 0. `mask` and `target_tokens` hold one number per
+    target, `tokens` is `model_input.length`, `action_tokens` counts the sampled tokens of the
+    datum's turns. An image is one element, written as `element_to_native` writes it.
+    """
+    built = diagnosis.built
     error = None
     if built.error_code is not None:
         error = {"code": built.error_code, "message": built.error_message}
+    rollout = diagnosis.rollout
     return {
-        "name": diagnosis.rollout.name,
+        "name": rollout.name,
         "turns": len(diagnosis.spans),
         "error": error,
-        "datums": datums,
+        "datums": datum_entries(diagnosis),
         "breaks": [
             {
-                "turn": found.turn,
-                "position": found.position,
-                "expected": element_to_native(found.expected),
-                "got": None if found.got is None else element_to_native(found.got),
-                "cause": found.cause,
+                "turn": item.turn,
+                "position": item.position,
+                "expected": element_to_native(item.expected),
+                "got": None if item.got is None else element_to_native(item.got),
+                "cause": item.cause,
                 "origin": {
-                    "turn": found.origin.turn,
-                    "part": found.origin.part,
-                    "index": found.origin.index,
+                    "turn": item.origin.turn,
+                    "part": item.origin.part,
+                    "index": item.origin.index,
                 },
-                "resumes_datum": found.resumes_datum,
+                "resumes_datum": item.resumes_datum,
             }
-            for found in diagnosis.breaks
+            for item in diagnosis.breaks
         ],
         "warnings": [
             {
@@ -77,49 +80,188 @@ def report_entry(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "tokens_processed": diagnosis.tokens_processed,
         "tokens_unmerged": diagnosis.tokens_unmerged,
+        **({} if rollout.joined_lines is None else {"joined_lines": rollout.joined_lines}),
+        **({"notes": list(rollout.notes)} if rollout.notes else {}),
     }
+
+
+def lengths_entry(lengths: LengthsOnly) -> dict[str, Any]:
+    """A rollout of which only lengths are known, in the machine-readable report."""
+    return {
+        "name": lengths.name,
+        "turns": lengths.turns,
+        "error": None,
+        "datums": [],
+        "breaks": [],
+        "warnings": [],
+        "tokens_processed": None,
+        "tokens_unmerged": None,
+        "lengths_only": True,
+        "certain_splits": list(lengths.certain_splits),
+    }
+
+
+def report_entry(source: Diagnosis | LengthsOnly) -> dict[str, Any]:
+    """One trajectory of the machine-readable report; keys and nulls are part of the format."""
+    return lengths_entry(source) if isinstance(source, LengthsOnly) else rollout_entry(source)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is kept of one rollout; nothing in it grows with tokens.
+
+    Attributes:
+        name, file, group: Where it came from; any text.
+        turns: Number of turns.
+        datums: Number of datums; of lengths only 1 + the certain splits, 0 where refused.
+        error: Class name of the exception that refused it, or None.
+        causes, again, warnings: Breaks and the tokens they make the model read again, by cause;
+            warnings by code.
+        processed, unmerged: Tokens through the model, as it is and if no turn merged; 0 where
+            nobody knows.
+        lengths_only: Only lengths are known, so there may be more datums.
+        joined_lines: Lines of a file that were joined into it, or None.
+    """
+
+    name: str
+    turns: int
+    datums: int
+    file: str = ""
+    group: str | None = None
+    error: str | None = None
+    causes: Mapping[str, int] = field(default_factory=dict)
+    again: Mapping[str, int] = field(default_factory=dict)
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    processed: int = 0
+    unmerged: int = 0
+    lengths_only: bool = False
+    joined_lines: int | None = None
+
+    @property
+    def severity(self) -> tuple[int, int, int, int]:
+        """Larger is worse: refused, then more datums, tokens read again, warnings."""
+        refused = self.error is not None
+        return refused, self.datums, sum(self.again.values()), sum(self.warnings.values())
+
+
+def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
+    """The row of a rollout."""
+    if isinstance(source, LengthsOnly):
+        splits = len(source.certain_splits)
+        return Row(source.name, source.turns, 1 + splits, file, source.group, lengths_only=True)
+    again: Counter[str] = Counter()
+    for item in source.breaks:
+        again[item.cause] += item.again
+    return Row(
+        name=source.rollout.name,
+        turns=len(source.spans),
+        datums=len(source.built.data),
+        file=file,
+        group=source.rollout.group,
+        error=source.built.error_code,
+        causes=Counter(item.cause for item in source.breaks),
+        again=again,
+        warnings=Counter(warning.code for warning in source.warnings),
+        processed=source.tokens_processed or 0,
+        unmerged=source.tokens_unmerged or 0,
+        joined_lines=source.rollout.joined_lines,
+    )
+
+
+@dataclass
+class GroupSums:
+    """Sums over the rollouts of one prompt."""
+
+    rollouts: int = 0
+    datums: int = 0
+    refused: int = 0
 
 
 @dataclass
 class Totals:
-    """Sums over all rollouts of a file; grows with the kinds of things found, not with tokens.
+    """Sums over all rollouts of a run; grows with the kinds of things met, not with rollouts.
 
     Attributes:
         rollouts, turns, datums, refused: Counts; a refused rollout has no datum but an error.
+        lengths_only: Rollouts of known lengths; their datums are not counted.
         datums_per_rollout: How many rollouts became that many datums.
         causes, warnings, errors: How many breaks, warnings and refusals of each kind.
+        again, rollouts_with: Tokens read again, and rollouts, by cause.
         processed, unmerged: Tokens through the model, as it is and if no turn merged.
-        over: Rollouts with more datums than allowed.
+        joined: Rollouts that were joined from several lines, and those lines.
+        groups: Sums by group, of the first `MAX_GROUPS`.
     """
 
     rollouts: int = 0
     turns: int = 0
     datums: int = 0
     refused: int = 0
+    lengths_only: int = 0
     datums_per_rollout: Counter[int] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
+    again: Counter[str] = field(default_factory=Counter)
+    rollouts_with: Counter[str] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     processed: int = 0
     unmerged: int = 0
-    over: int = 0
+    joined: Counter[str] = field(default_factory=Counter)
+    groups: dict[str, GroupSums] = field(default_factory=dict)
 
-    def add(self, diagnosis: Diagnosis, max_datums: int | None = None) -> None:
-        """Count one rollout in; with `max_datums`, more datums than that are `over`."""
-        count = len(diagnosis.built.data)
+    def add(self, row: Row) -> None:
+        """Count one rollout in."""
         self.rollouts += 1
-        self.turns += len(diagnosis.spans)
-        self.causes.update(found.cause for found in diagnosis.breaks)
-        self.warnings.update(warning.code for warning in diagnosis.warnings)
-        self.over += max_datums is not None and count > max_datums
-        if diagnosis.built.error_code is not None:
+        self.turns += row.turns
+        self.causes.update(row.causes)
+        self.rollouts_with.update(row.causes.keys())
+        self.warnings.update(row.warnings)
+        if row.joined_lines is not None:
+            self.joined.update(rollouts=1, lines=row.joined_lines)
+        if row.group is not None and (row.group in self.groups or len(self.groups) < MAX_GROUPS):
+            group = self.groups.setdefault(row.group, GroupSums())
+            group.rollouts += 1
+            group.datums += row.datums
+            group.refused += row.error is not None
+        if row.lengths_only:
+            self.lengths_only += 1
+        elif row.error is not None:
             self.refused += 1
-            self.errors[diagnosis.built.error_code] += 1
+            self.errors[row.error] += 1
+        else:
+            self.datums += row.datums
+            self.datums_per_rollout[row.datums] += 1
+            self.again.update(row.again)
+            self.processed += row.processed
+            self.unmerged += row.unmerged
+
+
+class Worst(Generic[Kept]):
+    """The worst of many things, worst first, among equals the earliest; holds `most` of them."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._heap: list[tuple[tuple[int, ...], int, Kept]] = []
+        self._offers = 0
+
+    def admits(self, severity: tuple[int, ...]) -> bool:
+        """Whether something of this severity would be held now."""
+        return self.most > 0 and (len(self._heap) < self.most or severity > self._heap[0][0])
+
+    def offer(self, severity: tuple[int, ...], kept: Kept) -> None:
+        """Hold it if it is among the worst so far."""
+        self._offers += 1
+        if not self.admits(severity):
             return
-        self.datums += count
-        self.datums_per_rollout[count] += 1
-        self.processed += diagnosis.tokens_processed or 0
-        self.unmerged += diagnosis.tokens_unmerged or 0
+        entry = (severity, -self._offers, kept)
+        if len(self._heap) < self.most:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heapreplace(self._heap, entry)
+
+    def ordered(self) -> list[Kept]:
+        """What is held, worst first."""
+        worst_first = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        return [kept for _, _, kept in worst_first]
 
 
 def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
@@ -134,104 +276,3 @@ def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
         for kind, counts, helps in kinds
         for name, count in by_count(counts)
     ]
-
-
-def report_lines(diagnosis: Diagnosis) -> list[str]:
-    """One trajectory of the report for people: a verdict a turn, breaks, warnings, price."""
-    rollout, built = diagnosis.rollout, diagnosis.built
-    group = "" if rollout.group is None else f" (group {rollout.group[:80]})"
-    lines = [f"{rollout.name[:80]}{group}"]
-    turns = count_of(len(diagnosis.spans), "turn")
-    if built.error_code is not None:
-        lines.append(f"  {turns}, no datum: {built.error_message} ({built.error_code})")
-    else:
-        lines.append(
-            f"  {turns}, {count_of(len(built.data), 'datum')}, "
-            f"{diagnosis.tokens_processed:,} tokens processed: "
-            f"{share_text(diagnosis.tokens_processed or 0, diagnosis.tokens_unmerged or 0)}"
-        )
-    breaks = {found.turn: found for found in diagnosis.breaks}
-    warnings: dict[int, list[RolloutWarning]] = {}
-    for warning in diagnosis.warnings:
-        warnings.setdefault(warning.turn, []).append(warning)
-    for span in diagnosis.spans:
-        found = breaks.get(span.turn)
-        if found is not None:
-            lines.append(f"  turn {span.turn}: splits, {break_text(found, rollout.vocab)}")
-        else:
-            looks = ", but look" if warnings.get(span.turn) else ""
-            opens = span_words(span, built.error_code is not None) if span.turn == 0 else "extends"
-            lines.append(f"  turn {span.turn}: {opens}{looks}")
-        lines += [
-            f"    warning: {warning.code}: {warning.message}"
-            for warning in warnings.get(span.turn, [])
-        ]
-    return [printable(line) for line in lines]
-
-
-def summary_lines(totals: Totals) -> list[str]:
-    """The summary over all rollouts, for people."""
-    if not totals.rollouts:
-        return ["No rollout."]
-    spread = ", ".join(
-        f"{count} in {number:,}" for count, number in sorted(totals.datums_per_rollout.items())
-    )
-    refused = f" ({counts_text(totals.errors)})" if totals.refused else ""
-    lines = [
-        f"{count_of(totals.rollouts, 'rollout')}, {count_of(totals.turns, 'turn')}, "
-        f"{count_of(totals.datums, 'datum')}, {totals.refused:,} refused{refused}",
-        f"  datums per rollout: {spread or 'none'}",
-        f"  causes of splits:   {counts_text(totals.causes)}",
-        f"  warnings:           {counts_text(totals.warnings)}",
-        f"  tokens processed:   {totals.processed:,}, "
-        f"{share_text(totals.processed, totals.unmerged)}",
-    ]
-    helps = [f"  {name}: {sentence}" for _, name, _, sentence in what_helps(totals)]
-    if helps:
-        lines += ["", "What helps", *helps]
-    return lines
-
-
-def issues_line(issues: Sequence[FileIssue]) -> str:
-    """All that could not be read on one line: the first five sentences, then how many more."""
-    sentences = " ".join(issue.message for issue in issues[:5])
-    return sentences if len(issues) <= 5 else f"{sentences} And {len(issues) - 5:,} more."
-
-
-def write_report(
-    stream: IO[bytes], out: IO[str], as_json: bool, max_datums: int | None
-) -> tuple[Totals, list[FileIssue]]:
-    """Read rollouts and write the report on each as it comes; memory holds one at a time.
-
-    Args:
-        stream: The file, binary.
-        out: Where the report goes.
-        as_json: One JSON object, or text.
-        max_datums: Above this a rollout counts as over.
-    """
-    totals = Totals()
-    issues: list[FileIssue] = []
-    out.write('{"trajectories": [' if as_json else "")
-    for item in iter_rollouts(stream):
-        if isinstance(item, FileIssue):
-            issues.append(item)
-            continue
-        if isinstance(item, LengthsOnly):
-            continue
-        diagnosis = diagnose(item)
-        totals.add(diagnosis, max_datums)
-        if as_json:
-            out.write(", " if totals.rollouts > 1 else "")
-            out.write(json.dumps(report_entry(diagnosis), allow_nan=False))
-        else:
-            lines = report_lines(diagnosis)
-            if max_datums is not None and len(diagnosis.built.data) > max_datums:
-                lines.append(f"  more than {count_of(max_datums, 'datum')}")
-            out.write("\n".join(lines) + "\n\n")
-    out.write("]}\n" if as_json else "\n".join(summary_lines(totals)) + "\n")
-    if not as_json and issues:
-        out.write("\n" + "".join(f"not read: {issue.message}\n" for issue in issues))
-    if not as_json and max_datums is not None:
-        over = count_of(totals.over, "rollout")
-        out.write(f"\nmore than {count_of(max_datums, 'datum')}: {over} of {totals.rollouts:,}\n")
-    return totals, issues

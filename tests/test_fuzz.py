@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.stream import MAX_FILE_ISSUES
-from sequence_extension.report import write_report
+from sequence_extension.scan import Item, Trouble, Wanted, scan_stream
 from sequence_extension.text import printable
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes()
@@ -86,9 +86,9 @@ def mutilate(data: bytes, chance: random.Random) -> bytes:
 
 def report(data: bytes) -> tuple[int, list[Any], list[Any]]:
     """Exit code as `main` gives it, entries of the JSON report, and issues."""
-    out = io.StringIO()
-    _, issues = write_report(io.BytesIO(data), out, True, None)
-    entries = json.loads(out.getvalue())["trajectories"]
+    items = list(scan_stream(io.BytesIO(data), Wanted(as_json=True)))
+    entries = [json.loads(item.entry) for item in items if isinstance(item, Item)]
+    issues = [item.issue for item in items if isinstance(item, Trouble)]
     return (2 if issues else 0), entries, issues
 
 
@@ -103,10 +103,11 @@ def check(data: bytes) -> int:
         assert printable(issue.message) == issue.message
     for entry in entries:
         assert (entry["error"] is None) == (entry["tokens_processed"] is not None)
-    text = io.StringIO()
-    totals, again = write_report(io.BytesIO(data), text, False, 1)
-    assert (totals.rollouts, len(again)) == (len(entries), len(issues))
-    assert all(line.isprintable() for line in text.getvalue().split("\n"))
+    again = list(scan_stream(io.BytesIO(data), Wanted(details=1_000)))
+    told = [item for item in again if isinstance(item, Item)]
+    assert (len(told), len(again) - len(told)) == (len(entries), len(issues))
+    assert all(line.isprintable() for item in told for line in item.lines)
+    assert all(item.lines for item in told)
     return code
 
 

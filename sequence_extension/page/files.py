@@ -283,7 +283,7 @@ JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a l
   {MAX_PAGE_ROLLOUTS:,} rollouts on this page. The command line reads any number:
 
 ```bash
-uv run python 404_sequence_extension.py --trajectory rollouts.jsonl
+uv run sequence-extension rollouts.jsonl
 ```
 """
 
@@ -346,7 +346,7 @@ def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
             note(
                 f"The details of {len(order) - len(details):,} rollouts are left out to keep "
                 "this page small; those that split, warn or are refused came first. The command "
-                "line tells all: `python 404_sequence_extension.py --trajectory FILE`.",
+                "line tells all: `sequence-extension FILE`.",
                 "look",
             ).text
         )

@@ -1,0 +1,228 @@
+"""The report for people: a rollout, the sums, as lines of text."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sequence_extension.breaks import Break
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.formats.results import LengthsOnly
+from sequence_extension.report import Row, Totals, what_helps
+from sequence_extension.rollout import image_label, model_input_to_elements
+from sequence_extension.text import by_count, count_of, counts_text, printable, share_text
+from sequence_extension.wording import break_headline
+
+# Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
+MOST_BREAKS = 6
+MOST_WARNINGS = 6
+CONTEXT_TOKENS = 12
+CONTEXT_LETTERS = 72
+MOST_LISTED_GROUPS = 10
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+class Paint:
+    """Styles for a terminal; text as it is where colours are off."""
+
+    def __init__(self, colours: bool) -> None:
+        self.colours = colours
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colours else text
+
+
+def elements_text(elements: Sequence[Any], vocab: Mapping[int, str]) -> str:
+    """Tokens as a reader would quote them: their text where known, else ids; one line.
+
+    Neighbouring pieces of one character are put together (texts hold such bytes as lone
+    surrogates). Line ends show as ↵; nothing else that does not draw is let through.
+    """
+    pieces: list[str] = []
+    known = ""
+
+    def flush() -> None:
+        nonlocal known
+        if known:
+            whole = known.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            pieces.append(printable(whole.replace("\r\n", "↵").replace("\n", "↵")))
+            known = ""
+
+    for element in elements:
+        text = vocab.get(element) if isinstance(element, int) else None
+        if text is not None:
+            known += text.encode("utf-8", "replace").decode() if not_bytes(text) else text
+            continue
+        flush()
+        pieces.append(f"{element}" if isinstance(element, int) else f"[{image_label(element)}]")
+    flush()
+    return " ".join(printable(piece) for piece in pieces)
+
+
+def not_bytes(text: str) -> bool:
+    """True for half a character pair, which stands for no bytes."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def break_context(diagnosis: Diagnosis, item: Break) -> tuple[str, str, str]:
+    """What both sides share before a break, what was held there, and what came."""
+    transitions = diagnosis.rollout.trajectory.transitions
+    before = transitions[item.turn - 1]
+    held = [*model_input_to_elements(before.ob), *before.ac.tokens]
+    new = model_input_to_elements(transitions[item.turn].ob)
+    vocab, place = diagnosis.rollout.vocab, item.position
+    start = max(0, place - CONTEXT_TOKENS)
+    shared = elements_text(held[start:place], vocab)
+    if start or len(shared) > CONTEXT_LETTERS:
+        shared = f"…{shared[-CONTEXT_LETTERS:]}"
+    sides = []
+    for side in (held, new):
+        text = elements_text(side[place : place + CONTEXT_TOKENS], vocab)
+        if len(side) > place + CONTEXT_TOKENS or len(text) > CONTEXT_LETTERS:
+            text = f"{text[:CONTEXT_LETTERS]}…"
+        sides.append(text)
+    return shared or "(the start)", sides[0], sides[1] or "(the observation ends here)"
+
+
+def break_lines(diagnosis: Diagnosis, item: Break, paint: Paint) -> list[str]:
+    """One break as people write it in a bug report."""
+    shared, expected, got = break_context(diagnosis, item)
+    finding = break_headline(item).partition(": ")[2]
+    origin = f"turn {item.origin.turn}'s {item.origin.part}, index {item.origin.index}"
+    resumes = ""
+    if item.resumes_datum is not None:
+        resumes = f"; it would extend datum {item.resumes_datum}"
+    head = f"turn {item.turn} splits at position {item.position:,} of {item.held:,}"
+    lines = [
+        f"  {paint('red', head)}, {paint('bold', item.cause)}: {printable(finding)}{resumes}",
+        f"    {paint('dim', 'before   ')} {shared}",
+        f"    {paint('dim', 'expected ')} {expected}  {paint('dim', f'({origin})')}",
+        f"    {paint('dim', 'got      ')} {got}",
+    ]
+    if item.bounded is not None:
+        lines.append(f"    {printable(item.bounded)}")
+    return lines
+
+
+def rollout_lines(
+    source: Diagnosis | LengthsOnly, row: Row, failed: Sequence[str], paint: Paint
+) -> list[str]:
+    """One rollout: what became of it, its first breaks and warnings, and what it costs."""
+    labels = [f"group {printable(row.group, 60)}"] if row.group is not None else []
+    labels += [printable(row.file, 200)] if row.file else []
+    if row.joined_lines is not None:
+        labels.append(f"{count_of(row.joined_lines, 'line')} joined")
+    head = paint("bold", printable(row.name, 80))
+    lines = [f"{head} ({', '.join(labels)})" if labels else head]
+    turns = count_of(row.turns, "turn")
+    if isinstance(source, LengthsOnly):
+        cannot = ", ".join(map(str, source.certain_splits[:20]))
+        lines.append(
+            f"  {turns}, lengths only: at least {count_of(row.datums, 'datum')}"
+            + (f"; turns that cannot extend: {cannot}" if cannot else "")
+        )
+    elif row.error is not None:
+        message = printable(f"{source.built.error_message} ({row.error})")
+        lines.append(f"  {paint('red', 'refused')}, {turns}, no datum: {message}")
+    else:
+        again = sum(row.again.values())
+        lines.append(
+            f"  {turns}, {count_of(row.datums, 'datum')}, {count_of(row.processed, 'token')}: "
+            f"{share_text(row.processed, row.unmerged)}"
+            + (f"; {again:,} read again" if again else "")
+        )
+    lines += [f"  {paint('red', 'fails')} {gate}" for gate in failed]
+    if isinstance(source, LengthsOnly):
+        return lines
+    for item in source.breaks[:MOST_BREAKS]:
+        lines += break_lines(source, item, paint)
+    left = source.breaks[MOST_BREAKS:]
+    if left:
+        kinds = counts_text(Counter(item.cause for item in left))
+        lines.append(f"  {count_of(len(left), 'more break')}: {kinds}")
+    for warning in source.warnings[:MOST_WARNINGS]:
+        lines.append(f"  {paint('yellow', 'warning')} {warning.code}: {printable(warning.message)}")
+    more = len(source.warnings) - MOST_WARNINGS
+    if more > 0:
+        lines.append(f"  {count_of(more, 'more warning')}")
+    lines += [f"  {printable(note)}" for note in source.rollout.notes]
+    return lines
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of words as lines: the first column to the left, numbers to the right."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(
+            word.rjust(width) if at else word.ljust(width)
+            for at, (word, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def summary_lines(totals: Totals, paint: Paint) -> list[str]:
+    """The sums over all rollouts: datums, causes with what they cost, warnings, what helps."""
+    spread = ", ".join(
+        f"{count} in {number:,}" for count, number in sorted(totals.datums_per_rollout.items())
+    )
+    refused = f", {totals.refused:,} refused ({counts_text(totals.errors)})"
+    head = (
+        f"{count_of(totals.rollouts, 'rollout')}, {count_of(totals.turns, 'turn')}, "
+        f"{count_of(totals.datums, 'datum')}{refused if totals.refused else ''}"
+    )
+    lines = [
+        paint("bold", head),
+        f"  datums per rollout: {spread or 'none'}",
+        f"  tokens processed:   {totals.processed:,}, "
+        f"{share_text(totals.processed, totals.unmerged)}; "
+        f"{totals.again.total():,} read again",
+    ]
+    if totals.lengths_only:
+        lines.append(
+            f"  lengths only:       {count_of(totals.lengths_only, 'rollout')}; tokens are needed "
+            "for more: record them with `tinker_cookbook.capture` or `write_rollouts`"
+        )
+    if totals.joined:
+        lines.append(
+            f"  joined:             {count_of(totals.joined['lines'], 'line')} into "
+            f"{count_of(totals.joined['rollouts'], 'rollout')}"
+        )
+    if totals.causes:
+        table = [["Why turns split", "turns", "rollouts", "tokens read again"]]
+        table += [
+            [f"  {cause}", f"{n:,}", f"{totals.rollouts_with[cause]:,}", f"{totals.again[cause]:,}"]
+            for cause, n in by_count(totals.causes)
+        ]
+        first, *rest = columns(table)
+        lines += ["", paint("bold", first), *rest]
+    for title, counts in (("Warnings", totals.warnings), ("Refused", totals.errors)):
+        if counts:
+            rows = columns([[f"  {code}", f"{n:,}"] for code, n in by_count(counts)])
+            lines += ["", paint("bold", title), *rows]
+    lines += group_lines(totals, paint)
+    helps = [f"  {name}: {sentence}" for _, name, _, sentence in what_helps(totals)]
+    return [*lines, "", paint("bold", "What helps"), *helps] if helps else lines
+
+
+def group_lines(totals: Totals, paint: Paint) -> list[str]:
+    """The groups with the most datums per rollout, where there are groups that split."""
+    groups = sorted(
+        totals.groups.items(),
+        key=lambda item: (-item[1].refused, -item[1].datums / item[1].rollouts, item[0]),
+    )
+    split = [item for item in groups if item[1].datums > item[1].rollouts or item[1].refused]
+    if not split:
+        return []
+    table = [["Groups that split", "rollouts", "datums", "refused"]]
+    table += [
+        [f"  {printable(name, 60)}", f"{sums.rollouts:,}", f"{sums.datums:,}", f"{sums.refused:,}"]
+        for name, sums in split[:MOST_LISTED_GROUPS]
+    ]
+    first, *rest = columns(table)
+    left = len(split) - MOST_LISTED_GROUPS
+    return ["", paint("bold", first), *rest, *([f"  {left:,} more"] if left > 0 else [])]
