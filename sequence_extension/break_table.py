@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.breaks import Break, trace_origin
+from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.edits import ElementCodes, align_tails, codes_to_text
 from sequence_extension.rollout import element_id, model_input_to_elements, token_position
 from sequence_extension.text import count_of, part_name, visible_text
+from sequence_extension.turns import trace_origin
 from sequence_extension.wording import break_headline, cause_name, gave_way
 
 

@@ -2,31 +2,24 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sequence_extension.cookbook import Trajectory
-from sequence_extension.edits import Edit, ElementCodes, cheapest_edit, codes_to_text
+from sequence_extension.edits import (
+    Edit,
+    ElementCodes,
+    align_tails,
+    cheapest_edit,
+    codes_to_text,
+)
+from sequence_extension.hints import edit_hints, order_hint
 from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
-from sequence_extension.turns import TurnSpan
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Which turn and part a token of the running sequence came from.
-
-    Attributes:
-        turn: Index of the turn.
-        part: Observation or action of that turn.
-        index: Within the whole observation, or within the action; an image is one element.
-    """
-
-    turn: int
-    part: Literal["observation", "action"]
-    index: int
+from sequence_extension.text import text_bytes
+from sequence_extension.turns import Origin, TurnSpan, trace_origin
 
 
 @dataclass(frozen=True)
@@ -45,6 +38,7 @@ class Break:
             (the best edit found, where `bounded` is set).
         bounded: The sentence that names the bound when the search gave up, else None.
         held: Length of the running sequence in elements.
+        hints: Short sentences for patterns that need another remedy than the usual one.
         again: Tokens of the new observation that were inputs of an earlier datum, in order:
             they are processed once more. A resumed datum counts with all its inputs.
     """
@@ -62,6 +56,19 @@ class Break:
     bounded: str | None = None
     held: int = 0
     again: int = 0
+    hints: tuple[str, ...] = ()
+
+
+def text_units(element: Any, vocab: Mapping[int, str]) -> list[int] | None:
+    """Bytes of an element's text; its own id, below 0, where they are not known; None without text.
+
+    So a piece of a character whose bytes were lost equals only the same id.
+    """
+    text = vocab.get(element) if isinstance(element, int) else None
+    if text is None:
+        return None
+    raw = text_bytes(text)
+    return [-1 - element] if raw is None else list(raw)
 
 
 def same_text(
@@ -69,26 +76,23 @@ def same_text(
 ) -> bool:
     """Does the text of `new` start with the text of `held`, both equal up to `start`?
 
-    Every id behind `start` that is needed must be in the vocabulary. A piece of a character
-    (U+FFFD) has no text of its own and equals only the same id.
+    Bytes are compared. Every id behind `start` that is needed must be in the vocabulary.
     """
-    ahead = ""  # text of `new` that `held` has yet to match
+    ahead: list[int] = []  # what `new` has and `held` has yet to match
     place = start
     for element in held[start:]:
-        text = vocab.get(element) if isinstance(element, int) else None
-        if text is None:
+        wanted = text_units(element, vocab)
+        if wanted is None:
             return False
-        text = f"{text}{element}" if "\ufffd" in text else text
-        while len(ahead) < len(text):
-            other = new[place] if place < len(new) else None
-            piece = vocab.get(other) if isinstance(other, int) else None
-            if piece is None or not text.startswith(ahead):
+        while len(ahead) < len(wanted):
+            piece = text_units(new[place], vocab) if place < len(new) else None
+            if piece is None or ahead != wanted[: len(ahead)]:
                 return False
-            ahead += f"{piece}{other}" if "\ufffd" in piece else piece
+            ahead += piece
             place += 1
-        if not ahead.startswith(text):
+        if ahead[: len(wanted)] != wanted:
             return False
-        ahead = ahead[len(text) :]
+        del ahead[: len(wanted)]
     return True
 
 
@@ -133,17 +137,6 @@ def name_cause(
         if Counter(old[:changed]) == Counter(now[:changed]):
             return "reordered"
     return "replaced"
-
-
-def trace_origin(spans: Sequence[TurnSpan], turn: int, position: int) -> Origin:
-    """Turn, part and index of element `position` of the sequence held before `turn`."""
-    datum = spans[turn - 1].datum
-    for span in spans[:turn]:
-        if span.datum == datum and position < span.observation + span.action:
-            if position < span.observation:
-                return Origin(span.turn, "observation", position)
-            return Origin(span.turn, "action", position - span.observation)
-    raise ValueError(f"Turn {turn} holds no element at position {position}.")
 
 
 def datum_codes(
@@ -223,6 +216,17 @@ def find_breaks(
                 f"comparisons ({size:,} held against {len(new) - span.position:,} new "
                 "elements); the counts are those of the best edit found."
             )
+        hints: list[str] = []
+        end = span.position + edit.taken
+        blocks = (
+            align_tails(tails[0], tails[1][: edit.taken])
+            if cause in ("removed", "inserted")
+            else None
+        )
+        if blocks is not None:
+            whole = [(0, 0, span.position)]
+            whole += [(span.position + a, span.position + b, length) for a, b, length in blocks]
+            hints = edit_hints(held, new[:end], spans, span.turn, whole, vocab)
         raw = coded.tobytes()
         extended = [
             datum
@@ -257,7 +261,18 @@ def find_breaks(
                 bounded=bounded,
                 held=span.held,
                 again=again,
+                hints=tuple(hints),
             )
         )
     datums = sum(1 for sequence in sequences if len(sequence))
-    return breaks, datums - len(continued)
+    lineages = datums - len(continued)
+    backwards = {
+        span.turn for span in splits if span.observation < spans[span.turn - 1].observation
+    }
+    hint = order_hint(trajectory, datums, lineages) if backwards else None
+    if hint is not None:
+        breaks = [
+            replace(item, hints=(*item.hints, hint)) if item.turn in backwards else item
+            for item in breaks
+        ]
+    return breaks, lineages

@@ -48,7 +48,12 @@ def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
     codes = ElementCodes()
     sequences = datum_codes(trajectory, spans, codes)
     breaks, lineages = find_breaks(trajectory, spans, rollout.vocab, codes, sequences)
-    warnings = find_warnings(trajectory, spans, rollout.vocab, codes, sequences)
+    resumed = {
+        item.turn: len(sequences[item.resumes_datum])
+        for item in breaks
+        if item.resumes_datum is not None
+    }
+    warnings = find_warnings(trajectory, spans, rollout.vocab, codes, sequences, resumed)
     failed = built.error_code is not None
     processed = unmerged = None
     if not failed:

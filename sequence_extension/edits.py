@@ -33,6 +33,10 @@ class ElementCodes:
             pass
         return np.array([self._code(element) for element in elements], dtype=np.uint32)
 
+    def decode(self, code: int) -> Any:
+        """The element that has this number; of equal ones, the first that was encoded."""
+        return code if code <= MAX_TOKEN_ID else list(self._rare)[code - MAX_TOKEN_ID - 1]
+
     def _code(self, element: Any) -> int:
         if isinstance(element, int) and 0 <= element <= MAX_TOKEN_ID:
             return element

@@ -66,6 +66,8 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                     "index": item.origin.index,
                 },
                 "resumes_datum": item.resumes_datum,
+                "hints": list(item.hints),
+                **({"bounded": item.bounded} if item.bounded else {}),
             }
             for item in diagnosis.breaks
         ],
@@ -75,6 +77,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                 "turn": warning.turn,
                 "index": warning.index,
                 "message": warning.message,
+                "hints": list(warning.hints),
             }
             for warning in diagnosis.warnings
         ],

@@ -12,6 +12,23 @@ def shown(piece: str, limit: int = 24) -> str:
     return "`" + "".join(char if char.isprintable() else "?" for char in short) + "`"
 
 
+def text_bytes(text: str) -> bytes | None:
+    """The bytes that a token's text stands for; None where the text does not tell.
+
+    A token may hold a part of a character. Its text then has lone surrogates for the bytes, as
+    `bytes.decode` writes them with `surrogateescape` (PEP 383); SentencePiece writes `<0xE2>`.
+    A replacement character stands for bytes that nobody knows any more.
+    """
+    if re.fullmatch(r"<0x[0-9A-F]{2}>", text):
+        return bytes([int(text[3:5], 16)])
+    if "\ufffd" in text:
+        return None
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character pair: no bytes stand behind it
+        return None
+
+
 def count_of(count: int, noun: str) -> str:
     """`1 datum`, `2 datums`: a count with its noun."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

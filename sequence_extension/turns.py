@@ -38,6 +38,16 @@ class TurnSpan:
         """True when the observation does not continue the running sequence."""
         return self.position < self.held
 
+    @property
+    def extends(self) -> bool:
+        """True when it continues a running sequence that holds something."""
+        return 0 < self.held == self.position
+
+    @property
+    def outcome(self) -> Literal["starts", "extends", "splits"]:
+        """What became of the turn; behind turns without any token a turn starts, too."""
+        return "splits" if self.splits else "extends" if self.held else "starts"
+
 
 def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
     """Follow the prefix rule of `trajectory_to_data` turn by turn.
@@ -117,3 +127,29 @@ def datum_runs(spans: Sequence[TurnSpan]) -> list[Run]:
         cursor += span.action
         previous = span
     return runs
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which turn and part a token of the running sequence came from.
+
+    Attributes:
+        turn: Index of the turn.
+        part: Observation or action of that turn.
+        index: Within the whole observation, or within the action; an image is one element.
+    """
+
+    turn: int
+    part: Literal["observation", "action"]
+    index: int
+
+
+def trace_origin(spans: Sequence[TurnSpan], turn: int, position: int) -> Origin:
+    """Turn, part and index of element `position` of the sequence held before `turn`."""
+    datum = spans[turn - 1].datum
+    for span in spans[:turn]:
+        if span.datum == datum and position < span.observation + span.action:
+            if position < span.observation:
+                return Origin(span.turn, "observation", position)
+            return Origin(span.turn, "action", position - span.observation)
+    raise ValueError(f"Turn {turn} holds no element at position {position}.")

@@ -89,11 +89,19 @@ def warning_remedy(code: str) -> str:
         "logprob_count": "Record tokens and logprobs from the same sampler answer, uncut.",
         "logprob_not_finite": "Drop the rollout or sample it again: one such number makes the "
         "loss not a number.",
+        "logprob_positive": "Record the logarithm of each sampled token's probability; it is never "
+        "above 0.",
+        "logprob_extreme": "Keep what the sampler gave. A token with no probability was not "
+        "sampled: drop the rollout, or sample it again.",
+        "logprobs_all_zero": "Ask the sampler for the logprobs of what it sampled: with 0 the "
+        "importance ratio is wrong for every token.",
         "zero_logprob_end": "Do not append an end token to an answer that was cut off; it was "
         "never sampled, yet it is trained on.",
         "empty_observation": "Return at least one token after every answer, or end the episode.",
         "header_changed": "Render every prompt with the same generation header.",
         "separator_changed": "Write what follows an answer the same way after every turn.",
+        "end_token_untrained": "Keep the end token that was sampled in the action; do not let the "
+        "engine or a decoder trim it.",
     }[code]
 
 

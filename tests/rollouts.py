@@ -64,10 +64,13 @@ def make_rollout(*turns: Any, vocab: Mapping[int, str] | None = None) -> Any:
 def case_rollout(case: Mapping[str, Any]) -> Any:
     """One line of cases.jsonl as a rollout: read here on its own, not by the notebook."""
     turns = []
+    held: list[Any] = []
     for turn in case["transitions"]:
+        whole = turn["ob"] if "ob" in turn else held + turn["append"]
+        held = whole + turn["ac"]
         ob = [
             picture(item["image"], item["tokens"]) if isinstance(item, dict) else item
-            for item in turn["ob"]
+            for item in whole
         ]
         logprobs = turn["logprobs"]
         if logprobs is not None:
@@ -85,3 +88,14 @@ def episode_of(spec: Any, tokenizer: Any = None) -> Any:
     if isinstance(episode, str):
         raise ValueError(episode)
     return episode
+
+
+def chat(*separators: list[int]) -> list[tuple[list[int], list[int]]]:
+    """Turns whose answers end with 6; what follows each answer is given."""
+    turns, held = [], [1, 3, 20, 6, 12, 4]
+    for turn, separator in enumerate([*separators, None]):
+        action = [30 + turn, 6]
+        turns.append((held, action))
+        if separator is not None:
+            held = [*held, *action, *separator, 3, 40 + turn, 6, 12, 4]
+    return turns

@@ -104,6 +104,7 @@ def test_report_has_the_documented_shape(run: Any) -> None:
             "cause": "new_context",
             "origin": {"turn": 0, "part": "observation", "index": 0},
             "resumes_datum": None,
+            "hints": [],
         },
         {
             "turn": 2,
@@ -113,13 +114,14 @@ def test_report_has_the_documented_shape(run: Any) -> None:
             "cause": "new_context",
             "origin": {"turn": 1, "part": "observation", "index": 0},
             "resumes_datum": 0,
+            "hints": [],
         },
     ]
     assert list(first["breaks"][0]) == [
-        "turn", "position", "expected", "got", "cause", "origin", "resumes_datum",
+        "turn", "position", "expected", "got", "cause", "origin", "resumes_datum", "hints",
     ]  # fmt: skip
     (warning,) = first["warnings"]
-    assert list(warning) == ["code", "turn", "index", "message"]
+    assert list(warning) == ["code", "turn", "index", "message", "hints"]
     assert (warning["code"], warning["turn"], warning["index"]) == ("logprob_not_finite", 0, 1)
     # 4 + 3 + 6 tokens, the last of each no input; unmerged is the same, as nothing merged.
     assert (first["tokens_processed"], first["tokens_unmerged"]) == (3 + 3 + 5, 3 + 3 + 5)
