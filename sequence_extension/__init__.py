@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
     from sequence_extension.env.token_preserving import TokenPreservingEnv
-    from sequence_extension.formats.files import read_rollouts
+    from sequence_extension.formats.files import read_rollouts, write_rollouts
     from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
 
@@ -23,6 +23,7 @@ _HOME = {
     "diagnose": "diagnosis",
     "read_rollouts": "formats.files",
     "split_lineages": "lineages",
+    "write_rollouts": "formats.files",
 }
 __all__ = [
     "Diagnosis",
@@ -31,6 +32,7 @@ __all__ = [
     "diagnose",
     "read_rollouts",
     "split_lineages",
+    "write_rollouts",
 ]
 
 

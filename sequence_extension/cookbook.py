@@ -7,6 +7,7 @@ from typing import Any
 
 import tinker
 from tinker_cookbook import renderers
+from tinker_cookbook.capture.store.db import CaptureDB, StreamEvent
 from tinker_cookbook.completers import TinkerTokenCompleter, TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.exceptions import DataValidationError
 from tinker_cookbook.model_info import get_recommended_renderer_name
@@ -41,6 +42,7 @@ from tinker_cookbook.tokenizer_utils import (
 __all__ = [
     "PARSE_ERROR_MASKED_METRIC_KEY",
     "STOP_METRIC_PREFIX",
+    "CaptureDB",
     "DataValidationError",
     "Env",
     "EnvFromMessageEnv",
@@ -52,6 +54,7 @@ __all__ = [
     "ParseErrorPolicy",
     "RolloutLimits",
     "StopReason",
+    "StreamEvent",
     "TinkerTokenCompleter",
     "TokenCompleter",
     "TokensWithLogprobs",

@@ -2,11 +2,18 @@
 
 import contextlib
 import io
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from sequence_extension.cookbook import Trajectory, TrajectoryGroup
+from sequence_extension.formats.native import (
+    rollout_to_native,
+    trajectory_to_native,
+    written_number,
+)
 from sequence_extension.formats.results import FileIssue, LengthsOnly
 from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.rollout import Rollout
@@ -77,7 +84,7 @@ def read_rollouts(
         elif isinstance(file, str | os.PathLike):
             stream = stack.enter_context(open(file, "rb"))
         else:
-            stream = file
+            stream = file if isinstance(file.read(0), bytes) else file_of_text(file)
         lengths = 0
         for item in iter_rollouts(stream):
             if isinstance(item, Rollout):
@@ -91,3 +98,83 @@ def read_rollouts(
     if issues is None and found:
         rest = f" And {len(found) - 5:,} more." if len(found) > 5 else ""
         raise ValueError(" ".join(issue.message for issue in found[:5]) + rest)
+
+
+def file_of_text(file: Any) -> IO[bytes]:
+    """The bytes of a stream that was opened as text."""
+    buffer: IO[bytes] | None = getattr(file, "buffer", None)
+    return buffer or io.BytesIO(file.read().encode("utf-8", "surrogatepass"))
+
+
+def write_rollouts(
+    file: str | os.PathLike[str] | IO[str] | IO[bytes],
+    trajectory_groups: Iterable[TrajectoryGroup | Trajectory | Rollout],
+    prefix: str = "",
+) -> int:
+    r"""Write rollouts as JSONL of this package's format, one a line, as they come.
+
+    Args:
+        file: A path, which is written anew, or an open stream, text or binary: open it to append
+            where several steps of a training run go to one file.
+        trajectory_groups: Groups of the cookbook (as `do_group_rollout` returns them), or
+            trajectories or rollouts. A group's final rewards are added to the last turns'.
+        prefix: In front of the names of groups and trajectories, such as `"step 3, "`: groups of
+            several steps in one file must not share a name.
+
+    Returns:
+        How many rollouts were written.
+
+    Raises:
+        TypeError: Something else stands among the groups, or an observation holds chunks that
+            are neither tokens nor images.
+        OSError: The file cannot be written.
+
+    Example:
+        >>> import io
+        >>> from sequence_extension.rollout import token_trajectory
+        >>> out = io.StringIO()
+        >>> write_rollouts(out, [token_trajectory([([1, 2], [3]), ([1, 2, 3, 4], [5])])])
+        1
+        >>> [transition["ac"] for transition in json.loads(out.getvalue())["transitions"]]
+        [[3], [5]]
+        >>> [rollout.name for rollout in read_rollouts(out.getvalue())]
+        ['trajectory 0']
+    """
+    count = 0
+    with contextlib.ExitStack() as stack:
+        if isinstance(file, str | os.PathLike):
+            stream: Any = stack.enter_context(open(file, "w", encoding="utf-8"))
+        else:
+            stream = file
+        text = isinstance(stream, io.TextIOBase) or getattr(stream, "encoding", None)
+        for record in native_records(trajectory_groups, prefix):
+            line = json.dumps(record, allow_nan=False) + "\n"
+            stream.write(line if text else line.encode())
+            count += 1
+    return count
+
+
+def native_records(
+    trajectory_groups: Iterable[TrajectoryGroup | Trajectory | Rollout], prefix: str
+) -> Iterator[dict[str, Any]]:
+    """Groups, trajectories and rollouts in the file format, see `write_rollouts`."""
+    for index, item in enumerate(trajectory_groups):
+        if isinstance(item, Rollout):
+            yield rollout_to_native(item)
+        elif isinstance(item, Trajectory):
+            yield trajectory_to_native(item, f"{prefix}trajectory {index}")
+        elif isinstance(item, TrajectoryGroup):
+            group = f"{prefix}group {index}"
+            finals = item.final_rewards_G
+            for number, trajectory in enumerate(item.trajectories_G):
+                name = f"{group}, trajectory {number}"
+                record = trajectory_to_native(trajectory, name, group)
+                if record["transitions"] and finals[number]:
+                    total = float(trajectory.transitions[-1].reward) + float(finals[number])
+                    record["transitions"][-1]["reward"] = written_number(total)
+                yield record
+        else:
+            raise TypeError(
+                "expected TrajectoryGroup, Trajectory or Rollout objects, got "
+                f"{type(item).__name__}"
+            )

@@ -3,10 +3,10 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sequence_extension.formats.records import RecordError
+from sequence_extension.formats.results import RecordError
 from sequence_extension.text import shown
 
 MAX_FILE_VALUES = 10_000_000
@@ -19,8 +19,14 @@ FILE_MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd-compressed",
     b"\xfd7zXZ": "xz-compressed",
     b"PAR1": "a Parquet file",
-    b"\x80\x04": "a Python pickle",
-    b"\x80\x05": "a Python pickle",
+    b"ARROW1": "an Arrow file",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    **{
+        b"\x80%c" % version: "a Python pickle (write the rollouts as JSONL instead)"
+        for version in range(2, 6)
+    },
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
     b"\x89PNG": "a PNG image",
@@ -81,48 +87,6 @@ def parse_json(text: str) -> tuple[Any, bool]:
         raise RecordError("a number with more than 4,300 digits", line=line) from None
 
 
-def json_children(text: str, position: int) -> Iterator[tuple[Any, int]]:
-    """Keys or indices of the JSON container at `position`, each with where its value starts.
-
-    Only for text that `parse_json` has accepted; a scalar has no children.
-    """
-    skip = re.compile(r"[\s,:]*")
-    decoder = json.JSONDecoder()
-
-    def after(place: int) -> int:
-        match = skip.match(text, place)
-        return match.end() if match else place
-
-    opener = text[position] if position < len(text) else ""
-    if opener not in "[{" or not opener:
-        return
-    position = after(position + 1)
-    index = 0
-    while text[position] not in "]}":
-        key: Any = index
-        if opener == "{":
-            key, position = decoder.raw_decode(text, position)
-            position = after(position)
-        yield key, position
-        _, position = decoder.raw_decode(text, position)
-        position = after(position)
-        index += 1
-
-
-def json_position(text: str, position: int, path: Sequence[Any]) -> int:
-    """Where the value at `path` starts, or its nearest container that can be found soon."""
-    for step in path:
-        for count, (key, place) in enumerate(json_children(text, position)):
-            if count > 100_000:
-                return position
-            if key == step:
-                position = place
-                break
-        else:
-            return position
-    return position
-
-
 def refuse_repeated_keys(value: Any) -> None:
     """Walk a JSON value that is known to come from text with a repeated key.
 
@@ -142,19 +106,27 @@ def refuse_repeated_keys(value: Any) -> None:
         todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
 
 
-def decode_utf8(data: bytes, line: int = 1) -> str:
+def decode_utf8(data: bytes) -> str:
     """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
 
     Raises:
-        RecordError: The bytes are something else than UTF-8 text; names what, where known.
+        RecordError: The bytes are something else than UTF-8 text; names what, where known, and
+            the line within `data`.
     """
-    for magic, kind in FILE_MAGIC.items():
-        if data.startswith(magic):
-            raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=line)
+    kind = file_kind(data)
+    if kind is not None:
+        raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=1)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecordError(
             f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
-            line=line + data.count(b"\n", 0, error.start),
+            line=1 + data.count(b"\n", 0, error.start),
         ) from None
+
+
+def file_kind(data: bytes) -> str | None:
+    """What people upload by mistake, told by its first bytes."""
+    if data.startswith(b"PK\x03\x04") and b"/data.pkl" in data[:200]:
+        return "a PyTorch file, as slime and verl save rollouts (write them as JSONL instead)"
+    return next((kind for magic, kind in FILE_MAGIC.items() if data.startswith(magic)), None)

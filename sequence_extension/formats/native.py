@@ -1,13 +1,147 @@
-"""Rollouts in this package's own file format: the writer."""
+"""This package's own file format and the cookbook's objects as JSON: reader and writer."""
 
 import base64
+import contextlib
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from sequence_extension.cookbook import Trajectory, tinker
+from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource
+from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.responses import read_call_turn, rollout_id, rollout_key
+from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.values import label, loose_reward
 from sequence_extension.rollout import Rollout
+from sequence_extension.text import describe_value
+
+# Keys under which turns stand, and keys by which one turn is known.
+TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
+TURN_KEYS = ("ob", "append", "ac")
+# One turn more than is read is kept, so that the bound is noticed.
+MAX_TURNS_KEPT = MAX_ROLLOUT_TURNS + 1
+CHUNK_FIELDS = (("ob", "chunks"), ("ac", "tokens"), ("ac", "maybe_logprobs"))
+
+
+def read_native(value: Any, index: int) -> list[RolloutSource] | list[CallSource] | None:
+    """A trajectory, a turn, or a group of the cookbook; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("trajectories_G"), list):
+        return read_group(value, f"group {index}")
+    listed = [key for key in TRAJECTORY_KEYS if isinstance(value.get(key), list)]
+    if "transitions" in value or listed:
+        return [read_trajectory(value)]
+    if any(key in value for key in TURN_KEYS):
+        return [CallSource(read_turn(value), rollout_key(value), label(rollout_id(value)))]
+    return None
+
+
+def is_turn(value: Any) -> bool:
+    """True for an object with a key by which one turn is known."""
+    keys = (*TURN_KEYS, "prompt_token_ids", "token_ids", "choices")
+    return isinstance(value, dict) and any(key in value for key in keys)
+
+
+def read_trajectory(value: Any, final: Any = None) -> RolloutSource:
+    """One trajectory.
+
+    Args:
+        value: The object of the file.
+        final: Reward of its group beside those of its turns.
+
+    Raises:
+        RecordError: It is no object, or its turns are no list.
+    """
+    if not isinstance(value, dict):
+        raise RecordError(f"expected a trajectory, got {describe_value(value)}")
+    listed = [key for key in TRAJECTORY_KEYS if isinstance(value.get(key), list)]
+    key = "transitions" if "transitions" in value or not listed else listed[0]
+    turns = value.get(key)
+    if not isinstance(turns, list):
+        raise RecordError(f"expected a list, got {describe_value(turns)}", (key,))
+    group = value["group"] if value.get("group") is not None else value.get("example_id")
+    return RolloutSource(
+        [read_turn(turn, (key, number)) for number, turn in enumerate(turns[:MAX_TURNS_KEPT])],
+        name=value.get("name"),
+        group=str(group) if type(group) is int else group,
+        vocab=value.get("vocab"),
+        reward=value.get("reward") if final is None else final,
+    )
+
+
+def read_turn(value: Any, path: tuple[Any, ...] = ("transitions", 0)) -> TurnSource:
+    """One turn, in this format, as the cookbook's object, or as a call of a server.
+
+    Raises:
+        RecordError: It is no object.
+    """
+    if not isinstance(value, dict):
+        raise RecordError(f"expected an object, got {describe_value(value)}", path)
+    if not any(key in value for key in TURN_KEYS):
+        tokens = value.get("tokens")
+        inner = tokens if isinstance(tokens, dict) else value
+        turn = read_call_turn(inner)
+        turn.logprobs = inner.get("completion_logprobs", turn.logprobs)
+    else:
+        turn = TurnSource(
+            ob=value.get("ob"),
+            append=value.get("append"),
+            ac=value.get("ac"),
+            logprobs=value.get("logprobs"),
+        )
+        if isinstance(turn.ob, dict) or isinstance(turn.ac, dict):
+            read_objects(turn, path)
+    turn.reward = value.get("reward")
+    turn.episode_done = value.get("episode_done")
+    turn.metrics = value.get("metrics")
+    return turn
+
+
+def read_objects(turn: TurnSource, path: tuple[Any, ...]) -> None:
+    """The cookbook's `ModelInput` and `TokensWithLogprobs`, as JSON, in place of lists.
+
+    Raises:
+        RecordError: A chunk that is neither text nor an image.
+    """
+    if isinstance(turn.ac, dict):
+        turn.ac, turn.logprobs = turn.ac.get("tokens"), turn.ac.get("maybe_logprobs")
+    chunks = turn.ob.get("chunks") if isinstance(turn.ob, dict) else None
+    if isinstance(chunks, list):
+        elements: list[Any] = []
+        for number, chunk in enumerate(chunks):
+            where = (*path, "ob", "chunks", number)
+            if not isinstance(chunk, dict):
+                raise RecordError(f"expected a chunk, got {describe_value(chunk)}", where)
+            if "expected_tokens" in chunk and ("data" in chunk or "location" in chunk):
+                pointer = "location" in chunk
+                image = {"image": chunk["location" if pointer else "data"]}
+                image["tokens"] = chunk["expected_tokens"]
+                elements.append({**image, "asset": chunk.get("format")} if pointer else image)
+            elif isinstance(chunk.get("tokens"), list):
+                elements += chunk["tokens"]
+            else:
+                raise RecordError("a chunk that holds neither tokens nor an image", where)
+        turn.ob = elements
+        turn.fields = CHUNK_FIELDS
+
+
+def read_group(value: dict[str, Any], name: str) -> list[RolloutSource]:
+    """The trajectories of a group; each final reward is added to that of the last turn."""
+    finals = value.get("final_rewards_G")
+    finals = finals if isinstance(finals, list) else []
+    sources = []
+    for number, trajectory in enumerate(value["trajectories_G"]):
+        source = read_trajectory(trajectory)
+        final = loose_reward(finals[number]) if number < len(finals) else None
+        if final and source.turns:
+            last = source.turns[-1]
+            last.reward = (loose_reward(last.reward) or 0.0) + final
+        source.group = source.group if source.group is not None else label(value.get("group"))
+        source.group = source.group or name
+        sources.append(source)
+    return sources
 
 
 def record_to_json(record: Mapping[str, Any]) -> str:
@@ -47,6 +181,26 @@ def element_to_native(element: Any) -> Any:
     return {"image": image, "tokens": element.expected_tokens}
 
 
+def written_number(value: Any) -> Any:
+    """A number as JSON has it, or as a word where JSON has none; null stays null."""
+    if value is None:
+        return None
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def written_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers among metrics; training loops put other things there, which no one reads back."""
+    written = {}
+    for key, value in metrics.items():
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            if value is not None and not isinstance(value, str):
+                written[str(key)] = written_number(value)
+    return written
+
+
 def trajectory_to_native(
     trajectory: Trajectory,
     name: str | None = None,
@@ -54,11 +208,6 @@ def trajectory_to_native(
     vocab: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """A trajectory in the file format; `json.dumps` of it is one line of a JSONL file."""
-
-    def number(value: float | None) -> Any:
-        if value is None or math.isfinite(value):
-            return value if value is None else float(value)
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
     turns: list[dict[str, Any]] = []
     held: list[Any] | None = None
@@ -75,10 +224,10 @@ def trajectory_to_native(
             {
                 **({"append": observation[len(held or ()) :]} if extends else {"ob": observation}),
                 "ac": action,
-                "logprobs": logprobs and [number(logprob) for logprob in logprobs],
-                "reward": number(transition.reward),
-                "episode_done": transition.episode_done,
-                "metrics": {key: number(value) for key, value in transition.metrics.items()},
+                "logprobs": logprobs and [written_number(logprob) for logprob in logprobs],
+                "reward": written_number(transition.reward),
+                "episode_done": bool(transition.episode_done),
+                "metrics": written_metrics(transition.metrics),
             }
         )
         held = observation + action

@@ -1,6 +1,23 @@
 """What reading a file gives beside rollouts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+
+class RecordError(ValueError):
+    """What is wrong with one value of a file.
+
+    Attributes:
+        path: Keys and indices that lead from the value of the rollout to the wrong one; turns
+            stand under `transitions` whatever the format calls them.
+        line: Line within the text that was parsed, from 1, where the parser stopped there.
+    """
+
+    def __init__(self, message: str, path: Sequence[Any] = (), line: int | None = None) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
+        self.line = line
 
 
 @dataclass(frozen=True)

@@ -1,96 +1,38 @@
-"""A file of rollouts, JSON or JSONL, one trajectory at a time."""
+"""A file of rollouts, JSON, JSONL or a capture store, one rollout at a time."""
 
-import contextlib
 import io
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pydantic import ValidationError
-
-from sequence_extension.formats.json_text import (
-    RepeatedKeyObject,
-    decode_utf8,
-    json_children,
-    json_position,
-    parse_json,
-    refuse_repeated_keys,
-)
-from sequence_extension.formats.records import (
-    MAX_ROLLOUT_TURNS,
-    RecordError,
-    TrajectoryRecord,
-    record_problem,
-    record_to_rollout,
-)
-from sequence_extension.formats.results import FileIssue, LengthsOnly
+from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
+from sequence_extension.formats.calls import CallSource, Joiner
+from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
+from sequence_extension.formats.detect import Source, inner_value, is_recognised, recognised
+from sequence_extension.formats.json_text import decode_utf8, parse_json, refuse_repeated_keys
+from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
+from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
+from sequence_extension.formats.unreadable import KnownButUnreadable, refuse
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import describe_value, shown
 
-# Bounds of files (section 9 and the command line), checked before the work they bound.
+# Bounds of files, checked before the work they bound.
 # A rollout of 100 turns and 128,000 tokens that repeats the whole history in every turn is
 # 48 MB with 6.6 million numbers. Memory per byte is worst for commas and brackets.
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILE_ISSUES = 1_000
 MAX_BLANK_LINES = 100_000
-# Keys by which a file, a trajectory and a turn are known.
-FILE_KEYS = ("trajectories", "rollouts", "outputs")
-TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
-TURN_KEYS = ("ob", "append", "ac", "tokens", "prompt_token_ids", "choices")
+# Lines that may stand in front of JSONL (a program's log) before the file counts as no JSON.
+MAX_FOREIGN_LINES = 1_000
+
+Item = Rollout | FileIssue | LengthsOnly
 
 
-def is_turn(value: Any) -> bool:
-    """True for an object that is one turn rather than a whole trajectory."""
-    return (
-        isinstance(value, dict)
-        and not any(key in value for key in TRAJECTORY_KEYS)
-        and any(key in value for key in TURN_KEYS)
-    )
-
-
-def is_rollout(value: Any) -> bool:
-    """True for an object that is a trajectory or one turn of one."""
-    return isinstance(value, dict) and any(key in value for key in (*TRAJECTORY_KEYS, *TURN_KEYS))
-
-
-def value_to_rollout(value: Any, name: str, repeated: bool = False) -> Rollout:
-    """One trajectory of a file as a rollout: an object, a list of turns, or a single turn.
-
-    Args:
-        value: Parsed JSON.
-        name: Used when the file gives none.
-        repeated: Whether some object of the file holds a key twice.
-
-    Raises:
-        RecordError: With the path from `value` to what is wrong.
-    """
-    given = value
-    if is_turn(value):
-        given = {"transitions": [value]}
-    elif isinstance(value, list) and value and is_turn(value[0]):
-        given = {"transitions": value}
-    if not isinstance(given, dict):
-        raise RecordError(
-            f"expected a trajectory (an object with `transitions`), got {describe_value(value)}"
-        )
-    if repeated:
-        refuse_repeated_keys(given)
-    if not set(TRAJECTORY_KEYS) & given.keys() and {"role", "messages"} & given.keys():
-        raise RecordError(
-            "these are messages, not tokens; section 8 of the page reads a conversation"
-        )
-    try:
-        return record_to_rollout(TrajectoryRecord.model_validate(given), name)
-    except ValidationError as error:
-        raise record_problem(error) from None
-
-
-def file_issue(error: RecordError, line: int | None, index: int | None, value: Any) -> FileIssue:
+def file_issue(error: RecordError, line: int | None, index: int | None, name: Any) -> FileIssue:
     """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
     place = [] if line is None else [f"line {line:,}"]
     if index is not None:
-        name = value.get("name") if isinstance(value, dict) else None
         label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
         place.append(f"trajectory {index:,}{label}")
     path = error.path
@@ -102,52 +44,140 @@ def file_issue(error: RecordError, line: int | None, index: int | None, value: A
     return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
 
 
-def document_rollouts(
-    text: str, parsed: tuple[Any, bool] | None = None, line: int = 1, index: int = 0
-) -> Iterator[Rollout | FileIssue]:
-    """The trajectories of one JSON document: one, a list, or `{"trajectories": [...]}`.
+class FileReader:
+    """Turns parsed values of one file into rollouts and issues.
 
-    Args:
-        text: The whole document.
-        parsed: Result of `parse_json` on it, when the caller has it already.
-        line: Line of the file on which the document starts.
-        index: Index of its first trajectory in the file.
+    Attributes:
+        index: Of the next rollout in the file.
+        joiner: Rollouts of which calls came, and may still come.
+        known: Values of formats that hold too little: sentence, line of the first, how many.
     """
-    path: tuple[Any, ...] = ()
-    try:
-        value, repeated = parsed or parse_json(text)
-        values = [value]
-        whole = is_turn(value) or (isinstance(value, list) and value and is_turn(value[0]))
-        if isinstance(value, dict) and not whole and not set(TRAJECTORY_KEYS) & value.keys():
-            if isinstance(value, RepeatedKeyObject):
-                refuse_repeated_keys(value)
-            path = tuple(key for key in FILE_KEYS if key in value)[:1]
-        if path:
-            values = value[path[0]]
-        elif isinstance(value, list) and not whole:
-            values = value
-        if not isinstance(values, list):
-            raise RecordError(f"expected a list, got {describe_value(values)}", path)
-    except RecordError as error:
-        yield file_issue(error, line - 1 + (error.line or 1), None, None)
-        return
-    start = len(text) - len(text.lstrip())
-    places: Iterator[tuple[Any, int]] | None = None
-    for count, entry in enumerate(values):
+
+    def __init__(self) -> None:
+        self.index = 0
+        self.joiner = Joiner()
+        self.known: dict[str, tuple[int | None, int]] = {}
+
+    def take(self, value: Any, line: int | None, repeated: bool, alone: bool) -> Iterator[Item]:
+        """What one value holds: an object, or a list of turns, calls or trajectories.
+
+        Args:
+            value: Parsed JSON.
+            line: On which it stands, None within a document of many lines.
+            repeated: Whether some object in it holds a key twice.
+            alone: Whether it has a line of a file of lines to itself.
+        """
+        if not isinstance(value, list):
+            yield from self.take_object(value, line, repeated, alone)
+            return
+        yield from self.build_all(self.joiner.close_plain(), line)
+        for entry in value:
+            if isinstance(entry, list):
+                yield from self.take(entry, line, repeated, False)
+            else:
+                yield from self.take_object(entry, line, repeated, False)
+        yield from self.build_all(self.joiner.close_plain(), line)
+
+    def take_object(
+        self, value: Any, line: int | None, repeated: bool, alone: bool
+    ) -> Iterator[Item]:
+        """What one object holds; an issue for anything that cannot be read."""
+        name = value.get("name") if isinstance(value, dict) else None
         try:
-            yield value_to_rollout(entry, f"trajectory {index + count}", repeated)
+            if repeated:
+                refuse_repeated_keys(value)
+            if not isinstance(value, dict):
+                raise RecordError(
+                    "expected a trajectory (an object with `transitions`), got "
+                    f"{describe_value(value)}"
+                )
+            sources = recognised(value, self.index)
+            inner = inner_value(value) if sources is None else None
+        except KnownButUnreadable as error:
+            yield from self.build_all(self.joiner.close_plain(), line)
+            self.note_known(error, line)
+            return
         except RecordError as error:
-            if places is None and values is not value and not path:
-                places = iter([(0, start)])
-            elif places is None:
-                places = json_children(text, json_position(text, start, path))
-            # The text is walked again only where a line is asked for, and only once.
-            where = start
-            with contextlib.suppress(RecursionError):
-                where = next(place for at, place in places if at == count)
-                inner = error.path[1:] if isinstance(entry, list) else error.path
-                where = json_position(text, where, inner)
-            yield file_issue(error, line + text.count("\n", 0, where), index + count, entry)
+            if not alone and (self.joiner.plain is not None or is_turn(value)):
+                # One of a list of turns: its rollout cannot be read.
+                lost = CallSource(TurnSource(problem=error))
+                self.index += self.joiner.add(lost, line, self.index)
+                return
+            yield from self.build_all(self.joiner.close_plain(), line)
+            yield file_issue(error, line, self.index, name)
+            self.index += 1
+            return
+        if sources is not None:
+            yield from self.take_sources(sources, line, alone)
+            return
+        yield from self.take_inner(value, inner, line)
+
+    def take_inner(
+        self, value: dict[str, Any], inner: tuple[str, Any] | None, line: int | None
+    ) -> Iterator[Item]:
+        """The trajectories under a key of an object that is none itself."""
+        yield from self.build_all(self.joiner.close_plain(), line)
+        problem = refuse(value) if inner is None else None
+        if inner is not None and not isinstance(inner[1], list | dict):
+            problem = RecordError(f"expected a list, got {describe_value(inner[1])}", inner[:1])
+        if isinstance(problem, KnownButUnreadable):
+            self.note_known(problem, line)
+        elif problem is not None:
+            file = inner is not None
+            name = value.get("name")
+            yield file_issue(problem, line, None if file else self.index, name)
+            self.index += not file
+        elif inner is not None:
+            yield from self.take(inner[1], line, False, False)
+
+    def take_sources(
+        self, sources: Sequence[Source], line: int | None, alone: bool
+    ) -> Iterator[Item]:
+        """Rollouts are built at once; calls wait for those that follow."""
+        for source in sources:
+            if isinstance(source, CallSource):
+                if source.key is not None:
+                    yield from self.build_all(self.joiner.close_plain(), line)
+                self.index += self.joiner.add(source, line, self.index, alone)
+                continue
+            yield from self.build_all(self.joiner.close_plain(), line)
+            if isinstance(source, LengthsOnly):
+                yield source
+            else:
+                yield self.build(self.index, source, line)
+            self.index += 1
+
+    def note_known(self, error: KnownButUnreadable, line: int | None) -> None:
+        """Count a value of a format that holds too little: all of them get one sentence."""
+        first, count = self.known.get(str(error), (line, 0))
+        self.known[str(error)] = (first, count + 1)
+        self.index += 1
+
+    def build(self, index: int, source: RolloutSource, line: int | None) -> Rollout | FileIssue:
+        """A rollout, or the sentence on what is wrong with it."""
+        try:
+            return build_rollout(source, f"trajectory {index}")
+        except RecordError as error:
+            lines = [turn.line for turn in source.turns]
+            at = next((step for step in error.path if isinstance(step, int)), 0)
+            if lines and lines[min(at, len(lines) - 1)] is not None:
+                line = lines[min(at, len(lines) - 1)]
+            return file_issue(error, line, index, source.name)
+
+    def build_all(
+        self, sources: Iterable[tuple[int, RolloutSource]], line: int | None
+    ) -> Iterator[Rollout | FileIssue]:
+        """Rollouts that were joined, see `build`."""
+        for index, source in sources:
+            yield self.build(index, source, line)
+
+    def close(self) -> Iterator[Rollout | FileIssue]:
+        """What waited for the end of the file."""
+        yield from self.build_all(self.joiner.close(), None)
+        for sentence, (line, count) in self.known.items():
+            where = "The file" if line is None else f"Line {line:,}"
+            more = f" and {count - 1:,} more like it" if count > 1 else ""
+            yield FileIssue(f"{where}{more}: {sentence}.", line)
 
 
 def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
@@ -175,7 +205,6 @@ class ParsedLine:
     """One line of a file: its JSON value, or what is wrong with it."""
 
     number: int
-    text: str
     value: Any = None
     repeated: bool = False
     error: RecordError | None = None
@@ -184,72 +213,55 @@ class ParsedLine:
 def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
     """One line of JSONL, parsed; never raises for bad content."""
     number, data = numbered
-    text = ""
     try:
         if len(data) > MAX_FILE_BYTES:
             raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
         if not data:
             raise RecordError(f"more than {MAX_BLANK_LINES:,} blank lines up to here")
-        text = decode_utf8(data, number)
-        return ParsedLine(number, text, *parse_json(text))
+        return ParsedLine(number, *parse_json(decode_utf8(data)))
     except RecordError as error:
-        return ParsedLine(number, text, error=error)
+        return ParsedLine(number, error=error)
 
 
-def line_rollouts(lines: Iterable[ParsedLine]) -> Iterator[Rollout | FileIssue]:
-    """JSONL: a trajectory a line.
-
-    Neighbouring lines that hold one turn each are together one trajectory, which ends where
-    `trajectory_id` changes.
-    """
-    index = 0
-    turns: list[ParsedLine] = []
-
-    def joined_turns() -> Rollout | FileIssue:
-        values = [line.value for line in turns]
-        repeated = any(line.repeated for line in turns)
-        try:
-            return value_to_rollout(values, f"trajectory {index}", repeated)
-        except RecordError as error:
-            at = next((step for step in error.path if isinstance(step, int)), 0)
-            return file_issue(error, turns[at].number, index, None)
-
+def line_items(lines: Iterable[ParsedLine]) -> Iterator[Item]:
+    """JSONL: a value a line, see `FileReader`."""
+    reader = FileReader()
     for line in lines:
-        joins = line.error is None and is_turn(line.value)
-        if turns and not (
-            joins and line.value.get("trajectory_id") == turns[-1].value.get("trajectory_id")
-        ):
-            yield joined_turns()
-            turns.clear()
-            index += 1
-        if line.error is not None:
-            yield file_issue(line.error, line.number, index, None)
-            index += 1
-        elif joins:
-            # One turn more than is read is kept, so that the bound is noticed.
-            if len(turns) <= MAX_ROLLOUT_TURNS:
-                turns.append(line)
-        else:
-            parsed = (line.value, line.repeated)
-            for item in document_rollouts(line.text, parsed, line.number, index):
-                yield item
-                index += 1
-    if turns:
-        yield joined_turns()
+        if line.error is None:
+            yield from reader.take(line.value, line.number, line.repeated, True)
+            continue
+        yield from reader.build_all(reader.joiner.close_plain(), line.number)
+        yield file_issue(line.error, line.number, reader.index, None)
+        reader.index += 1
+    yield from reader.close()
 
 
-def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
+def store_items(stream: IO[bytes], head: bytes) -> Iterator[Item]:
+    """A capture store: calls in the order of its cursor."""
+    reader = FileReader()
+    try:
+        for call in read_store(stream, head):
+            yield from reader.take_sources([call], None, True)
+    except RecordError as error:
+        yield file_issue(error, None, None, None)
+    yield from reader.close()
+
+
+def stream_items(stream: IO[bytes]) -> Iterator[Item]:
     """`iter_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
     head = next(numbered_lines(stream), None)
     if head is None:
         yield FileIssue("The file is empty.")
         return
     number, data = head
+    if data.startswith(SQLITE_MAGIC):
+        yield from store_items(stream, data)
+        return
     first = parse_line(head)
     if first.error is None:
         # JSONL, or a document on one line, which reads the same.
         later = numbered_lines(stream, number + 1)
-        yield from line_rollouts(itertools.chain([first], map(parse_line, later)))
+        yield from line_items(itertools.chain([first], map(parse_line, later)))
         return
     # Alone the first line is no JSON: it opens a document, or it is a bad line of JSONL.
     rest = stream.read(MAX_FILE_BYTES) if len(data) <= MAX_FILE_BYTES else b""
@@ -258,27 +270,41 @@ def stream_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue]:
     try:
         if len(data) + len(rest) > MAX_FILE_BYTES:
             raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
-        text = decode_utf8(data + rest, number)
-        parsed = parse_json(text)
+        value, repeated = parse_json(decode_utf8(data + rest))
     except RecordError as error:
-        tail = itertools.chain(
-            numbered_lines(io.BytesIO(rest), number + 1),
-            numbered_lines(stream, number + 1 + rest.count(b"\n")),
-        )
-        second = next(map(parse_line, tail), None)
-        if second is not None and is_rollout(second.value):
-            yield from line_rollouts(itertools.chain([first, second], map(parse_line, tail)))
+        if holds_lines(first, data, rest):
+            tail = itertools.chain(
+                numbered_lines(io.BytesIO(rest), number + 1),
+                numbered_lines(stream, number + 1 + rest.count(b"\n")),
+            )
+            yield from line_items(itertools.chain([first], map(parse_line, tail)))
             return
         line = error.line if error.line is None else number - 1 + error.line
         yield file_issue(error, line, None, None)
         return
-    yield from document_rollouts(text, parsed, number)
+    reader = FileReader()
+    yield from reader.take(value, None, repeated, False)
+    yield from reader.close()
 
 
-def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue | LengthsOnly]:
-    """Read a file of rollouts, JSON or JSONL, one trajectory at a time.
+def holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
+    """Whether a file that is no JSON document is JSONL with bad lines in front.
 
-    JSONL is read line by line: memory grows with the longest line, not with the file.
+    It is if its second line is a rollout or a call. Further lines are looked at where the first
+    does not look like the opening of a document, whose own lines would be fragments.
+    """
+    later = map(parse_line, numbered_lines(io.BytesIO(rest)))
+    opens = data.rstrip().endswith((b"[", b"{", b","))
+    most = 1 if opens else MAX_FOREIGN_LINES
+    return any(is_recognised(line.value) for line in itertools.islice(later, most))
+
+
+def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:
+    """Read a file of rollouts in any of the formats, one rollout at a time.
+
+    JSONL is read line by line: memory grows with the longest line, not with the file. Only
+    rollouts that are joined from calls by an id stay in memory to the end of the file (packed,
+    shared prompts once), as their next call may come on any line.
 
     Args:
         stream: Binary, read once from where it stands.
@@ -288,7 +314,7 @@ def iter_rollouts(stream: IO[bytes]) -> Iterator[Rollout | FileIssue | LengthsOn
         for each that cannot be read. The reading ends after `MAX_FILE_ISSUES` issues.
     """
     issues = 0
-    for item in stream_rollouts(stream):
+    for item in stream_items(stream):
         yield item
         issues += isinstance(item, FileIssue)
         if issues >= MAX_FILE_ISSUES:

@@ -19,9 +19,10 @@ from sequence_extension.formats.bounded import (
     Reading,
     read_bounded,
 )
-from sequence_extension.formats.records import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
+from sequence_extension.formats.build import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
+from sequence_extension.formats.detect import FILE_KEYS
 from sequence_extension.formats.results import FileIssue
-from sequence_extension.formats.stream import FILE_KEYS, MAX_FILE_BYTES
+from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.overview import (
     WINDOW,
     Overview,

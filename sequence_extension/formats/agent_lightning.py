@@ -1,0 +1,142 @@
+"""Agent Lightning: events of its store, spans, and triplets."""
+
+import ast
+from typing import Any
+
+from sequence_extension.formats.build import RolloutSource, TurnSource
+from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.responses import has_failed, read_call_turn
+from sequence_extension.formats.values import label, loose_reward
+
+TRIPLET_FIELDS = (("prompt", "token_ids"), ("response", "token_ids"), ("response", "logprobs"))
+SPAN_FIELDS = (
+    ("attributes", "prompt_token_ids"),
+    ("attributes", "response_token_ids"),
+    ("attributes", "logprobs.content"),
+)
+# Names of the token ids among the attributes of a span, by tracer and version.
+SPAN_PROMPTS = (
+    "prompt_token_ids",
+    "llm.hosted_vllm.prompt_token_ids",
+    "agentlightning.operation.output.prompt_token_ids",
+)
+SPAN_ACTIONS = (
+    "response_token_ids",
+    "llm.hosted_vllm.response_token_ids",
+    "agentlightning.operation.output.response_token_ids.0",
+    "agentlightning.operation.output.choices.0.token_ids",
+    "agentlightning.operation.output.choices.0.provider_specific_fields.token_ids",
+)
+
+
+def read_agent_lightning(value: Any, index: int) -> list[CallSource] | list[RolloutSource] | None:
+    """An event, a span, a triplet or a rollout of triplets; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("event_type"), str) and isinstance(value.get("data"), dict):
+        return read_event(value)
+    if isinstance(value.get("triplets"), list):
+        return [read_rollout(value)]
+    if is_triplet(value):
+        return [CallSource(read_triplet(value), *rollout_of(value))]
+    if "rollout_id" in value and isinstance(value.get("attributes"), dict):
+        return read_span(value)
+    return None
+
+
+def rollout_of(value: dict[str, Any]) -> tuple[Any, Any]:
+    """Key and name of the rollout to which an event belongs; nothing where it names none."""
+    metadata = value.get("metadata")
+    for place in (value, metadata if isinstance(metadata, dict) else {}):
+        rollout, attempt = place.get("rollout_id"), place.get("attempt_id")
+        if type(rollout) in (str, int):
+            # The first attempt is called "0"; it needs no mention.
+            named = "" if str(attempt) in ("0", "None") else f"attempt {attempt}"
+            return ("rollout", rollout, str(attempt)), label(rollout, named)
+    return None, None
+
+
+def read_event(value: dict[str, Any]) -> list[CallSource]:
+    """An event: a model request is a call, a reward belongs to the rollout, others say nothing."""
+    key, name = rollout_of(value)
+    data = value["data"]
+    order = value.get("timestamp")
+    call = CallSource(
+        turn=None, key=key, name=name, order=order if type(order) in (int, float) else None
+    )
+    if value["event_type"] == "reward":
+        call.reward = loose_reward(data.get("value"))
+    elif value["event_type"] == "model_request":
+        turn = read_call_turn(data)
+        call.failed = turn.ac is None and has_failed(data)
+        call.turn = None if call.failed else turn
+    return [call]
+
+
+def is_triplet(value: Any) -> bool:
+    """True for prompt, response and reward of one call."""
+    if not isinstance(value, dict):
+        return False
+    prompt, response = value.get("prompt"), value.get("response")
+    return (
+        isinstance(prompt, dict)
+        and isinstance(response, dict)
+        and ("token_ids" in prompt or "token_ids" in response)
+    )
+
+
+def read_triplet(value: dict[str, Any]) -> TurnSource:
+    """The turn of a triplet."""
+    prompt, response = value["prompt"], value["response"]
+    return TurnSource(
+        ob=prompt.get("token_ids"),
+        ac=response.get("token_ids"),
+        logprobs=response.get("logprobs"),
+        reward=loose_reward(value.get("reward")),
+        fields=TRIPLET_FIELDS,
+    )
+
+
+def read_rollout(value: dict[str, Any]) -> RolloutSource:
+    """A rollout with its triplets; one that is none is refused when the turn is built."""
+    return RolloutSource(
+        [
+            read_triplet(entry) if is_triplet(entry) else TurnSource(fields=TRIPLET_FIELDS)
+            for entry in value["triplets"]
+        ],
+        name=rollout_of(value)[1],
+        reward=loose_reward(value.get("final_reward")),
+    )
+
+
+def read_span(value: dict[str, Any]) -> list[CallSource]:
+    """A span: a call where its attributes hold token ids, else it says nothing here."""
+    attributes = value["attributes"]
+    key, name = rollout_of(value)
+    order = value.get("sequence_id")
+    call = CallSource(
+        turn=None, key=key, name=name, order=order if type(order) in (int, float) else None
+    )
+    ids = first_ids(attributes, SPAN_ACTIONS)
+    if ids is not None:
+        # A list of samples, of which the first was used.
+        ids = ids[0] if ids and isinstance(ids[0], list) else ids
+        scores = written_list(attributes.get("logprobs.content"))
+        call.turn = TurnSource(first_ids(attributes, SPAN_PROMPTS), ids, scores, fields=SPAN_FIELDS)
+    return [call]
+
+
+def first_ids(attributes: dict[str, Any], keys: tuple[str, ...]) -> list[Any] | None:
+    """The first list of ids among some attributes."""
+    lists = (written_list(attributes.get(key)) for key in keys)
+    return next((ids for ids in lists if ids), None)
+
+
+def written_list(value: Any) -> list[Any] | None:
+    """A list, which tracers may have written as text."""
+    if isinstance(value, str) and value[:1] == "[":
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+    return value if isinstance(value, list) else None

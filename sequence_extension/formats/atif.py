@@ -1,0 +1,113 @@
+"""ATIF trajectories, as Harbor and other agent frameworks write them."""
+
+from typing import Any
+
+from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
+from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.values import label, loose_reward
+
+FIELDS = (
+    ("metrics", "prompt_token_ids"),
+    ("metrics", "completion_token_ids"),
+    ("metrics", "logprobs"),
+)
+DETAIL_FIELDS = (("prompt_token_ids",), ("completion_token_ids",), ("logprobs",))
+
+
+def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
+    """A trajectory with its sub-agents, or a trial's rollout details; None for anything else.
+
+    Raises:
+        RecordError: No step holds token ids.
+    """
+    if not isinstance(value, dict):
+        return None
+    details = rollout_details(value)
+    if details is not None:
+        return [read_details(value, detail, number) for number, detail in enumerate(details)]
+    if not is_atif(value):
+        return None
+    trajectories = [value]
+    for trajectory in trajectories:
+        nested = trajectory.get("subagent_trajectories")
+        trajectories += [each for each in nested or () if is_atif(each)]
+    sources = [read_trajectory(trajectory) for trajectory in trajectories]
+    known = [source for source in sources if source.turns]
+    if not known:
+        raise RecordError(
+            "no step of this ATIF trajectory holds token ids (`metrics.prompt_token_ids` and "
+            "`metrics.completion_token_ids`); let the agent collect rollout details"
+        )
+    return known
+
+
+def is_atif(value: Any) -> bool:
+    """True for an object with the keys of an ATIF trajectory."""
+    if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
+        return False
+    if str(value.get("schema_version", "")).startswith("ATIF"):
+        return True
+    steps = [step for step in value["steps"] if isinstance(step, dict)]
+    return any("step_id" in step and "source" in step for step in steps)
+
+
+def read_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
+    """One trajectory; of the agent's steps those without ids make no turn and are counted."""
+    turns = []
+    skipped = 0
+    for step in trajectory["steps"]:
+        if not isinstance(step, dict) or step.get("is_copied_context"):
+            continue
+        metrics = step.get("metrics")
+        metrics = metrics if isinstance(metrics, dict) else {}
+        ids = metrics.get("completion_token_ids")
+        if ids is None or metrics.get("prompt_token_ids") is None:
+            skipped += step.get("source") == "agent"
+            continue
+        turns.append(
+            TurnSource(
+                ob=metrics["prompt_token_ids"],
+                ac=ids,
+                logprobs=metrics.get("logprobs"),
+                fields=FIELDS,
+            )
+        )
+    return RolloutSource(
+        turns,
+        name=label(trajectory.get("trajectory_id")) or label(trajectory.get("session_id")),
+        reward=loose_reward(trajectory.get("reward")),
+        notes=skipped_note(skipped, "step"),
+    )
+
+
+def rollout_details(value: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The rollout details of a Harbor trial: whole turns as parallel lists."""
+    agent = value.get("agent_result")
+    for place in (value, agent if isinstance(agent, dict) else {}):
+        details = place.get("rollout_details")
+        if isinstance(details, list) and details and all(isinstance(d, dict) for d in details):
+            return details
+    return None
+
+
+def read_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> RolloutSource:
+    """One conversation of a trial: `prompt_token_ids[turn]`, `completion_token_ids[turn]`.
+
+    Raises:
+        RecordError: The lists are missing, or have different lengths.
+    """
+    prompts, actions = detail.get("prompt_token_ids"), detail.get("completion_token_ids")
+    logprobs = detail.get("logprobs")
+    path = ("rollout_details", number)
+    if not isinstance(prompts, list) or not isinstance(actions, list):
+        raise RecordError("no `prompt_token_ids` and `completion_token_ids` of turns", path)
+    if len(prompts) != len(actions):
+        raise RecordError(f"{len(prompts):,} prompts for {len(actions):,} completions", path)
+    known = logprobs if isinstance(logprobs, list) and len(logprobs) == len(actions) else []
+    scores = [*known, *[None] * (len(actions) - len(known))]
+    turns = [
+        TurnSource(ob=prompt, ac=action, logprobs=score, fields=DETAIL_FIELDS)
+        for prompt, action, score in zip(prompts, actions, scores, strict=True)
+    ]
+    name = label(value.get("trial_name"), number if number else "")
+    return RolloutSource(turns, name=name, group=label(value.get("task_name")))

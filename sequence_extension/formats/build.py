@@ -1,0 +1,248 @@
+"""What a format read of a rollout, built into the cookbook's objects."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
+from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.values import (
+    read_elements,
+    read_logprobs,
+    read_metrics,
+    read_name,
+    read_reward,
+    read_tokens,
+    read_vocabulary,
+)
+from sequence_extension.rollout import Rollout, common_prefix_length, elements_to_model_input
+from sequence_extension.text import count_of, describe_value
+
+# Of one trajectory; tokens count the history again in every turn, as the work does.
+MAX_ROLLOUT_TURNS = 2_000
+MAX_ROLLOUT_TOKENS = 20_000_000
+
+
+@dataclass(slots=True)
+class TurnSource:
+    """One turn as the file has it, not yet validated.
+
+    Attributes:
+        ob, ac, logprobs: Observation, action and its logprobs; `ob` may be packed, see
+            `pack_tokens`.
+        append: Instead of `ob`: what stands after the previous observation and action.
+        reward, episode_done, metrics: As in the cookbook's `Transition`; None where not noted.
+        fields: Where `ob`, `ac` and `logprobs` stand in the turn, for sentences.
+        others: Action and logprobs of further samples of the same call.
+        line: Line of the file, where it has one of its own.
+        problem: What kept the turn from being read at all.
+    """
+
+    ob: Any = None
+    ac: Any = None
+    logprobs: Any = None
+    append: Any = None
+    reward: Any = None
+    episode_done: Any = None
+    metrics: Any = None
+    fields: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]] = (
+        ("ob",),
+        ("ac",),
+        ("logprobs",),
+    )
+    others: list[tuple[Any, Any]] = field(default_factory=list)
+    line: int | None = None
+    problem: RecordError | None = None
+
+
+@dataclass(slots=True)
+class RolloutSource:
+    """One rollout as the file has it, not yet validated.
+
+    Attributes:
+        turns: In the order of sampling.
+        name, group, vocab: As in `Rollout`.
+        reward: Of the whole rollout; falls on the last turn where no turn has one.
+        notes: Sentences on what was left out.
+        joined_lines: Lines of the file that were joined.
+    """
+
+    turns: list[TurnSource]
+    name: Any = None
+    group: Any = None
+    vocab: Any = None
+    reward: Any = None
+    notes: list[str] = field(default_factory=list)
+    joined_lines: int | None = None
+
+
+def skipped_note(count: int, what: str) -> list[str]:
+    """A note on steps that made no turn; none where there are none."""
+    return [f"{count_of(count, what)} without token ids left out."] if count else []
+
+
+def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
+    """Where a call has several samples, make the one that a later prompt continues the turn.
+
+    Where none is continued, the one that shares most with the next prompt; the first, if none is
+    next.
+
+    Returns:
+        Notes that name the calls and count the samples that were left out.
+    """
+    notes = []
+    for index, turn in enumerate(turns):
+        if not turn.others:
+            continue
+        prompt = [] if turn.ob is None else token_list(turn.ob)
+        samples = [(turn.ac, turn.logprobs), *turn.others]
+        ends = [[*prompt, *token_list(tokens)] for tokens, _ in samples]
+        later = [token_list(other.ob) for other in turns[index + 1 :]]
+        continued = [
+            (len(end), -number)
+            for number, end in enumerate(ends)
+            if any(len(end) > len(prompt) and after[: len(end)] == end for after in later)
+        ]
+        chosen, why = 0, "no later prompt continues any of them"
+        if continued:
+            chosen, why = -max(continued)[1], "the one that a later prompt continues"
+        elif later:
+            shared = [common_prefix_length(end, later[0]) for end in ends]
+            chosen, why = shared.index(max(shared)), f"{why}; it shares most with the next one"
+        turn.ac, turn.logprobs = samples[chosen]
+        notes.append(
+            f"Turn {index:,}: sample {chosen:,} of the {len(samples):,} of its call is the turn "
+            f"({why}), {len(samples) - 1:,} left out."
+        )
+    return notes
+
+
+def token_list(value: Any) -> list[Any]:
+    """Tokens as a list, packed or not; nothing for what is no list."""
+    return list(value) if isinstance(value, list | array) else []
+
+
+def build_rollout(source: RolloutSource, name: str) -> Rollout:
+    """Validate a rollout and make the cookbook's objects of it.
+
+    Observations share chunk objects: one that extends the previous observation + action holds
+    the previous chunks and adds its own. A rollout of T turns and n tokens so takes memory of
+    order n + T^2 chunk references, also where the file repeats the history in every turn.
+
+    Args:
+        source: What a format read.
+        name: Used when the file has none.
+
+    Raises:
+        RecordError: A value is wrong, a turn has no observation or two, or the turns are too
+            many or too long together.
+    """
+    if len(source.turns) > MAX_ROLLOUT_TURNS:
+        raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries", ("transitions",))
+    label = read_name(source.name, "name")
+    group = read_name(source.group, "group")
+    vocab = read_vocabulary(source.vocab)
+    notes = [*source.notes, *choose_samples(source.turns)]
+    final = None
+    if source.turns and all(turn.reward is None for turn in source.turns):
+        final = read_reward(source.reward, ("reward",))
+    transitions: list[Transition] = []
+    held: list[Any] = []
+    chunks: list[Any] = []
+    total = length = 0
+    for index, turn in enumerate(source.turns):
+        path = ("transitions", index)
+        if turn.problem is not None:
+            raise RecordError(str(turn.problem), (*path, *turn.problem.path))
+        fresh, pictures, restarts = read_observation(turn, held, path)
+        if restarts:
+            held, chunks, length = [], [], 0
+        # Tokens are checked already, and chunks that are shared would be checked every turn.
+        if pictures:
+            added = elements_to_model_input(fresh).chunks
+            length += sum(chunk.length for chunk in added)
+        else:
+            added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
+            length += len(fresh)
+        action = read_action(turn, path)
+        length += len(action)
+        total += length
+        if total > MAX_ROLLOUT_TOKENS:
+            raise RecordError(
+                f"the observations and actions up to here hold more than {MAX_ROLLOUT_TOKENS:,} "
+                "tokens; split the rollout",
+                path,
+            )
+        last = index + 1 == len(source.turns)
+        reward = read_reward(turn.reward, (*path, "reward"))
+        if last and final is not None:
+            reward = final
+        if turn.episode_done not in (None, True, False) or type(turn.episode_done) is int:
+            described = describe_value(turn.episode_done)
+            raise RecordError(f"expected true or false, got {described}", (*path, "episode_done"))
+        observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
+        logprobs = read_logprobs(turn.logprobs, action, (*path, *turn.fields[2]))
+        transitions.append(
+            Transition(
+                ob=observation,
+                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
+                reward=0.0 if reward is None else reward,
+                episode_done=last if turn.episode_done is None else turn.episode_done,
+                metrics=read_metrics(turn.metrics),
+            )
+        )
+        held.extend(fresh)
+        held.extend(action)
+        sampled = [tinker.EncodedTextChunk.model_construct(tokens=action)] if action else []
+        chunks = [*observation.chunks, *sampled]
+    return Rollout(
+        name=label or name,
+        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
+        vocab=vocab,
+        group=group,
+        joined_lines=source.joined_lines,
+        notes=tuple(notes),
+    )
+
+
+def read_observation(
+    turn: TurnSource, held: list[Any], path: tuple[Any, ...]
+) -> tuple[list[Any], bool, bool]:
+    """What an observation adds to the running sequence.
+
+    Returns:
+        The new elements, whether there are images among them, and whether they start anew.
+
+    Raises:
+        RecordError: No observation, two, or a wrong element.
+    """
+    if turn.ob is None and turn.append is None:
+        raise RecordError(
+            "no observation (`ob`, `append`, `prompt_token_ids` or `tokens.prompt_ids`)", path
+        )
+    if turn.ob is None:
+        if path[-1] == 0:
+            raise RecordError("the first turn has nothing to append to; it needs `ob`", path)
+        return (*read_elements(turn.append, (*path, "append")), False)
+    if turn.append is not None:
+        raise RecordError("both `ob` and `append`, of which a turn has one", path)
+    elements, pictures = read_elements(turn.ob, (*path, *turn.fields[0]))
+    if elements[: len(held)] == held:
+        return elements[len(held) :], pictures, False
+    return elements, pictures, True
+
+
+def read_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
+    """The sampled tokens of a turn.
+
+    Raises:
+        RecordError: There are none, or a wrong one.
+    """
+    if turn.ac is None:
+        raise RecordError(
+            "no action tokens (`ac`, `token_ids`, `completion_token_ids` or "
+            "`tokens.completion_ids`)",
+            path,
+        )
+    return read_tokens(turn.ac, (*path, *turn.fields[1]))

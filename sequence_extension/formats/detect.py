@@ -1,0 +1,89 @@
+"""Which format a value has: each is recognised by its keys."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sequence_extension.formats.agent_lightning import read_agent_lightning
+from sequence_extension.formats.atif import read_atif
+from sequence_extension.formats.build import RolloutSource
+from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.capture import read_capture
+from sequence_extension.formats.native import read_native
+from sequence_extension.formats.nemo_gym import read_nemo_gym
+from sequence_extension.formats.responses import read_responses
+from sequence_extension.formats.results import LengthsOnly, RecordError
+from sequence_extension.formats.rllm import read_rllm
+from sequence_extension.formats.summaries import read_summaries
+from sequence_extension.formats.unreadable import refuse_known
+from sequence_extension.formats.verifiers import read_verifiers
+
+Source = RolloutSource | CallSource | LengthsOnly
+Reader = Callable[[Any, int], Sequence[Source] | None]
+# Asked in this order before and after the formats that are known to hold too little.
+FIRST: tuple[Reader, ...] = (
+    read_capture,
+    read_agent_lightning,
+    read_nemo_gym,
+    read_summaries,
+    read_atif,
+    read_rllm,
+    read_verifiers,
+)
+LAST: tuple[Reader, ...] = (read_native, read_responses)
+# Keys under which a file holds its trajectories.
+FILE_KEYS = ("trajectories", "rollouts", "outputs", "samples", "results", "data", "events")
+
+
+def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:
+    """What an object holds by the first format that knows it; None where none does.
+
+    Args:
+        value: Parsed JSON.
+        index: Of its first rollout in the file.
+
+    Raises:
+        RecordError: It is known, but cannot be read.
+    """
+    for read in FIRST:
+        sources = read(value, index)
+        if sources is not None:
+            return sources
+    refuse_known(value)
+    for read in LAST:
+        sources = read(value, index)
+        if sources is not None:
+            return sources
+    return None
+
+
+def is_recognised(value: Any) -> bool:
+    """True for an object of a known format, good or bad, and for a list that starts with one."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return False
+    try:
+        return recognised(value, 0) is not None or inner_value(value) is not None
+    except RecordError:
+        return True
+
+
+def inner_value(value: dict[str, Any]) -> tuple[str, Any] | None:
+    """Where an object that nothing recognises holds what can be: key and value.
+
+    That is a list of trajectories under one of `FILE_KEYS`, or an object or list of a known
+    format that some program wrapped once.
+    """
+    key = next((key for key in FILE_KEYS if key in value), None)
+    if key is not None and not isinstance(value[key], dict):
+        return key, value[key]
+    for key, inner in value.items():
+        first = inner[0] if isinstance(inner, list) and inner else inner
+        if isinstance(first, dict):
+            try:
+                known = recognised(first, 0) is not None
+            except RecordError:
+                known = True
+            if known:
+                return key, inner
+    return None

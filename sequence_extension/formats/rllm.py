@@ -1,0 +1,89 @@
+"""Trajectories, episodes and groups of rLLM: `steps[].prompt_ids`, `response_ids`."""
+
+from typing import Any
+
+from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
+from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.values import label, loose_reward
+from sequence_extension.text import describe_value
+
+FIELDS = (("prompt_ids",), ("response_ids",), ("logprobs",))
+DEFAULT_NAME = "default_traj_name"
+
+
+def read_rllm(value: Any, index: int) -> list[RolloutSource] | None:
+    """One trajectory, or those of an episode or group; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    if is_trajectory(value):
+        return [read_trajectory(value, value.get("uid"), None)]
+    trajectories = value.get("trajectories")
+    if not isinstance(trajectories, list) or not any(map(is_trajectory, trajectories)):
+        return None
+    episode = label(value.get("id"))
+    # Episodes of one task are a group; their ids are `task:number`.
+    group = label(value.get("group_id")) or (episode and label(episode.rpartition(":")[0]))
+    sources = []
+    for number, trajectory in enumerate(trajectories):
+        if not is_trajectory(trajectory):
+            raise RecordError(
+                f"expected a trajectory, got {describe_value(trajectory)}",
+                ("trajectories", number),
+            )
+        name = episode or label(value.get("group_id"))
+        several = number if len(trajectories) > 1 else ""
+        sources.append(read_trajectory(trajectory, label(name, several), group or None))
+    return sources
+
+
+def is_trajectory(value: Any) -> bool:
+    """True for a trajectory of rLLM."""
+    steps = value.get("steps") if isinstance(value, dict) else None
+    return isinstance(steps, list) and any(
+        isinstance(step, dict) and ("response_ids" in step or "chat_completions" in step)
+        for step in steps
+    )
+
+
+def read_trajectory(value: dict[str, Any], name: Any, group: Any) -> RolloutSource:
+    """One trajectory; a step that is no model call has no ids and makes no turn.
+
+    Raises:
+        RecordError: No step has ids.
+    """
+    turns = []
+    skipped = 0
+    for step in value["steps"]:
+        step = step if isinstance(step, dict) else {}
+        output = step.get("model_output")
+        output = output if isinstance(output, dict) else {}
+        ids = step.get("response_ids") or output.get("completion_ids")
+        if not ids:
+            skipped += 1
+            continue
+        turns.append(
+            TurnSource(
+                ob=step.get("prompt_ids") or output.get("prompt_ids"),
+                ac=ids,
+                logprobs=step.get("logprobs") or output.get("logprobs"),
+                reward=loose_reward(step.get("reward")),
+                fields=FIELDS,
+            )
+        )
+    if not turns:
+        raise RecordError(
+            "no step of this rLLM trajectory holds `prompt_ids` and `response_ids`; run it with "
+            "an engine that returns token ids"
+        )
+    # rLLM gives steps a reward of 0 where only the whole trajectory is scored.
+    if loose_reward(value.get("reward")) is not None and not any(turn.reward for turn in turns):
+        for turn in turns:
+            turn.reward = None
+    role = value.get("name")
+    return RolloutSource(
+        turns,
+        name=label(name, role if role != DEFAULT_NAME else ""),
+        group=group,
+        reward=loose_reward(value.get("reward")),
+        notes=skipped_note(skipped, "step"),
+    )
