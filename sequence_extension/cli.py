@@ -116,6 +116,17 @@ def command_parser() -> CommandParser:
         help=f"tell the N worst rollouts in detail ({DETAILS})",
     )
     parser.add_argument(
+        "--tokenizer",
+        metavar="NAME_OR_PATH",
+        default="",
+        help="texts of tokens: a folder with tokenizer.json, or a model on Hugging Face",
+    )
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="let the tokenizer run code that comes with its model",
+    )
+    parser.add_argument(
         "--max-datums",
         metavar="N",
         type=whole_number,
@@ -181,6 +192,8 @@ def run(options: argparse.Namespace) -> int:
     from sequence_extension.report import Totals, Worst
     from sequence_extension.report_text import Paint, summary_lines
     from sequence_extension.scan import Trouble, Wanted, scan_files, trouble_lines
+    from sequence_extension.text import printable
+    from sequence_extension.tokenizers import TokenizerError
 
     colours = has_colours(sys.stdout)
     several = len(options.files) > 1 or os.path.isdir(options.files[0])
@@ -190,7 +203,14 @@ def run(options: argparse.Namespace) -> int:
         colours=colours,
         gates=Gates(options.max_datums, options.fail_on),
         named=several,
+        tokenizer=options.tokenizer,
+        trust_remote_code=options.trust_remote_code,
     )
+    try:
+        wanted.texts()
+    except TokenizerError as error:
+        complain(printable(f"--tokenizer: {error}"))
+        return 2
     totals, failures = Totals(), Failures()
     worst: Worst[tuple[str, ...]] = Worst(wanted.details)
     troubles: list[Trouble] = []

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -14,6 +14,7 @@ from sequence_extension.gates import Gates
 from sequence_extension.report import Row, Worst, report_entry, rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.text import printable
+from sequence_extension.tokenizers import load_texts, with_texts
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Wanted:
         colours: Whether these lines have colours.
         gates: Limits that each rollout is held to.
         named: Whether the file is named, as there are several.
+        tokenizer, trust_remote_code: Of `load_texts`; empty for none.
     """
 
     as_json: bool = False
@@ -33,6 +35,16 @@ class Wanted:
     colours: bool = False
     gates: Gates = field(default_factory=Gates)
     named: bool = False
+    tokenizer: str = ""
+    trust_remote_code: bool = False
+
+    def texts(self) -> Mapping[int, str] | None:
+        """Texts of the tokenizer that was asked for.
+
+        Raises:
+            TokenizerError: It does not load.
+        """
+        return load_texts(self.tokenizer, self.trust_remote_code) if self.tokenizer else None
 
 
 @dataclass(frozen=True)
@@ -85,13 +97,14 @@ def scan_stream(stream: IO[bytes], wanted: Wanted, file: str = "") -> Iterator[I
         In the order of the file; a file without rollouts gives a sentence.
     """
     empty = True
+    texts = wanted.texts()
     worst: Worst[None] = Worst(wanted.details)
     for found in iter_rollouts(stream):
         empty = False
         if isinstance(found, FileIssue):
             yield Trouble(file, found)
             continue
-        source = found if isinstance(found, LengthsOnly) else diagnose(found)
+        source = found if isinstance(found, LengthsOnly) else diagnose(with_texts(found, texts))
         row = rollout_row(source, file if wanted.named else "")
         failed = wanted.gates.failures(row)
         if wanted.as_json:

@@ -39,6 +39,15 @@ def part_name(part: str, masked: bool = False) -> str:
     return "observation" if part == "O" else "masked action" if masked else "action"
 
 
+def code_point(char: str) -> str:
+    """A character that does not draw, in letters: `\\u001b`, and `<F0>` for a byte of another.
+
+    Such a byte is a lone surrogate, as in `tokenizers`.
+    """
+    code = ord(char)
+    return f"<{code - 0xDC00:02X}>" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
 def visible_text(text: str, limit: int = 40) -> str:
     """Text of a token made visible: white space and control characters as symbols, cut short.
 
@@ -53,7 +62,7 @@ def visible_text(text: str, limit: int = 40) -> str:
         elif char.isprintable():
             out.append(char)
         else:
-            out.append(f"\\u{ord(char):04x}")
+            out.append(code_point(char))
     return "".join(out[:limit]) + ("…" if len(text) > limit else "")
 
 
@@ -120,7 +129,7 @@ def printable(text: str, limit: int | None = None) -> str:
     cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
     if cut.isprintable():
         return cut
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in cut)
+    return "".join(char if char.isprintable() else code_point(char) for char in cut)
 
 
 def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:

@@ -17,7 +17,7 @@ from sequence_extension.cookbook import (
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.renderers import build_renderer, renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer, token_texts
+from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.rollout import (
     PLACEHOLDER_LOGPROB,
     Rollout,
@@ -26,6 +26,7 @@ from sequence_extension.rollout import (
     model_input_to_elements,
 )
 from sequence_extension.text import first_sentence
+from sequence_extension.tokenizers import token_texts
 from sequence_extension.wording import cause_name
 
 # Bounds of a pasted conversation: every renderer answers within a tenth of a second.

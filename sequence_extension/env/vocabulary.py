@@ -1,16 +1,13 @@
 """Vocabularies: the offline one, and those of real models."""
 
-import os
 import re
-import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 from sequence_extension.cookbook import (
     get_tokenizer,
@@ -18,7 +15,12 @@ from sequence_extension.cookbook import (
     register_tokenizer,
     renderers,
 )
-from sequence_extension.text import first_sentence
+from sequence_extension.tokenizers import (
+    MODEL_NAME,
+    TokenizerError,
+    hub_reachable,
+    wait_for_hub,
+)
 
 # Name of the offline vocabulary in the cookbook's tokenizer registry.
 OFFLINE_VOCABULARY = "sequence-extension/offline"
@@ -199,45 +201,6 @@ def offline_tokenizer() -> Any:
     return get_tokenizer(OFFLINE_VOCABULARY)
 
 
-def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
-    """Text of each distinct token, for the `vocab` of a `Rollout`.
-
-    A token may hold a part of a character; alone it decodes to U+FFFD, which would show as
-    a question mark for many different tokens, so its bytes are written out instead.
-
-    Args:
-        tokenizer: Anything with `decode`.
-        tokens: Token ids, repeats allowed.
-    """
-    texts: dict[int, str] = {}
-    for token in dict.fromkeys(tokens):
-        try:
-            text = str(tokenizer.decode([token]))
-        except Exception:  # an id outside the vocabulary has no text
-            continue
-        if "\ufffd" in text:
-            decode_bytes = getattr(
-                getattr(tokenizer, "tml_tokenizer", None), "decode_bytes", lambda _: b""
-            )
-            raw = bytes(decode_bytes([token]))
-            named = getattr(tokenizer, "convert_ids_to_tokens", str)(token)
-            text = "".join(f"<{byte:02X}>" for byte in raw) or str(named)
-        texts[token] = text
-    return texts
-
-
-def hub_reachable(timeout: float = 3.0) -> bool:
-    """Whether the Hugging Face hub answers at all; behind a proxy, taken on trust."""
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
-        return True
-    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
-    try:
-        socket.create_connection((address.hostname or "", address.port or 443), timeout).close()
-    except (OSError, ValueError):
-        return False
-    return True
-
-
 def load_vocabulary(
     name: str,
     timeout: float = 30.0,
@@ -247,8 +210,7 @@ def load_vocabulary(
 ) -> tuple[Any | None, str]:
     """A model's own tokenizer by its Hugging Face name, or the reason there is none.
 
-    Only ever called when a reader asks for it. Loading happens in a thread of its own that is
-    left behind when it takes too long: without a network the hub client retries for minutes.
+    Only ever called when a reader asks for it.
 
     Args:
         name: "owner/model". Paths are refused: `get_tokenizer` would run code found there.
@@ -262,31 +224,13 @@ def load_vocabulary(
         (tokenizer, "") or (None, one sentence).
     """
     model = name.strip()
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,60}/[A-Za-z0-9][\w.-]{0,90}", model):
+    if not re.fullmatch(MODEL_NAME, model):
         return None, "Type a model as owner/name, for example Qwen/Qwen3-8B."
     if Path(model).exists():
         return None, f"{model} is a path on this machine; only models of the hub are loaded."
     if model.lower().startswith("moonshotai/") and not own_code:
         return None, f"{model} brings code of its own, which a served page does not run."
-    result: list[Any] = []
-
-    def load() -> None:
-        try:
-            result.append(loader(model))
-        except BaseException as error:  # told to the reader, whatever it is
-            result.append(error)
-
-    worker = threading.Thread(target=load, daemon=True)
-    worker.start()
-    worker.join(timeout / 10)
-    silent = worker.is_alive() and not reachable()
-    if not silent:
-        worker.join(timeout * 9 / 10)
-    stays = "The offline vocabulary stays."
-    if silent and not result:
-        return None, f"{model} could not be loaded: the hub cannot be reached from here. {stays}"
-    if not result:
-        return None, f"{model} did not load within {timeout:g} seconds. {stays}"
-    if isinstance(result[0], BaseException):
-        return None, f"{model} could not be loaded: {first_sentence(result[0])}. {stays}"
-    return result[0], ""
+    try:
+        return wait_for_hub(model, loader, timeout, reachable), ""
+    except TokenizerError as error:
+        return None, f"{error} The offline vocabulary stays."

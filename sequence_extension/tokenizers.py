@@ -1,0 +1,260 @@
+"""Texts of token ids, from a tokenizer in a local folder or of a model by its name.
+
+A token may hold a part of a character. Its text then has a lone surrogate for each byte, as
+`bytes.decode` writes them with `surrogateescape` (PEP 383), so that texts still tell their bytes.
+"""
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sequence_extension.rollout import Rollout
+from sequence_extension.text import first_sentence, shown
+
+MODEL_NAME = r"[A-Za-z0-9][\w.-]{0,60}/[A-Za-z0-9][\w.-]{0,90}"
+
+
+class TokenizerError(ValueError):
+    """One sentence on why there is no tokenizer."""
+
+
+def byte_letters() -> dict[str, int]:
+    """The letter that stands for each byte in the vocabularies of byte-level BPE, to the byte.
+
+    Bytes that draw stand for themselves, the others for letters from U+0100 on: the table of
+    GPT-2, which every byte-level vocabulary in `tokenizer.json` form uses.
+    """
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {chr(byte): byte for byte in plain}
+    return letters | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+
+
+BYTE_LETTERS = byte_letters()
+
+
+def bytes_to_text(raw: bytes) -> str:
+    """Bytes of a token as its text; bytes that are no whole character stay tellable."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def backend_text(backend: Any, token: int) -> str | None:
+    """Text of a token of a `tokenizers.Tokenizer`; None outside its vocabulary."""
+    name = backend.id_to_token(token)
+    if name is None or token in backend.get_added_tokens_decoder():
+        return name
+    decoder = repr(backend.decoder)
+    if "ByteLevel" in decoder and all(letter in BYTE_LETTERS for letter in name):
+        return bytes_to_text(bytes(BYTE_LETTERS[letter] for letter in name))
+    if re.fullmatch(r"<0x[0-9A-F]{2}>", name) and "ByteFallback" in decoder:
+        return bytes_to_text(bytes([int(name[3:5], 16)]))
+    if "\u2581" in decoder:  # SentencePiece's sign for a space
+        return str(name).replace("\u2581", " ")
+    return str(backend.decode([token], skip_special_tokens=False))
+
+
+def token_text(tokenizer: Any, token: int) -> str | None:
+    """Text of one token; None where the tokenizer has none.
+
+    Args:
+        tokenizer: A `tokenizers.Tokenizer`, a tokenizer of `transformers` or of the cookbook, or
+            anything with `decode`. Asked for bytes where it can give them.
+        token: Its id.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    try:
+        if hasattr(backend, "id_to_token"):
+            return backend_text(backend, token)
+        text = str(tokenizer.decode([token]))
+    except Exception:  # an id outside the vocabulary has no text
+        return None
+    if "\ufffd" not in text:
+        return text
+    for owner, ask in (("tml_tokenizer", "decode_bytes"), ("model", "decode_single_token_bytes")):
+        give = getattr(getattr(tokenizer, owner, None), ask, None)
+        if give is not None:  # tml-renderers; tiktoken, which Kimi's tokenizer wraps
+            return bytes_to_text(bytes(give([token] if ask == "decode_bytes" else token)))
+    return text
+
+
+class TokenTexts(Mapping[int, str]):
+    """Texts of a whole vocabulary, each asked for when first needed."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._texts: dict[int, str | None] = {}
+
+    def __getitem__(self, token: int) -> str:
+        if token not in self._texts:
+            self._texts[token] = token_text(self._tokenizer, token)
+        text = self._texts[token]
+        if text is None:
+            raise KeyError(token)
+        return text
+
+    def __iter__(self) -> Iterator[int]:
+        return (token for token in range(len(self)) if token in self)
+
+    def __len__(self) -> int:
+        size = getattr(self._tokenizer, "get_vocab_size", None)
+        return int(size() if size is not None else len(self._tokenizer))
+
+
+class WithOwn(Mapping[int, str]):
+    """The texts that a file gives, and a tokenizer's for all other tokens."""
+
+    def __init__(self, own: Mapping[int, str], texts: Mapping[int, str]) -> None:
+        self._own, self._texts = own, texts
+
+    def __getitem__(self, token: int) -> str:
+        return self._own[token] if token in self._own else self._texts[token]
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self._own
+        yield from (token for token in self._texts if token not in self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def with_texts(rollout: Rollout, texts: Mapping[int, str] | None) -> Rollout:
+    """The rollout with texts for its tokens; those that its file gives come first."""
+    if texts is None:
+        return rollout
+    return replace(rollout, vocab=WithOwn(rollout.vocab, texts) if rollout.vocab else texts)
+
+
+def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
+    """Text of each distinct token, for the `vocab` of a `Rollout`.
+
+    Args:
+        tokenizer: As for `token_text`.
+        tokens: Token ids, repeats allowed.
+    """
+    texts = {token: token_text(tokenizer, token) for token in dict.fromkeys(tokens)}
+    return {token: text for token, text in texts.items() if text is not None}
+
+
+def load_tokenizer(name_or_path: str, trust_remote_code: bool = False) -> Any:
+    """A tokenizer from a folder or file on this machine, or of a model by its Hugging Face name.
+
+    A local one never calls out. A model's own code is run only where it is trusted.
+
+    Args:
+        name_or_path: A folder, a `tokenizer.json`, or "owner/model". What exists on this machine
+            is taken first, so a name never hides a folder.
+        trust_remote_code: Run the Python code that comes with the tokenizer, if any.
+
+    Raises:
+        TokenizerError: One sentence: what is missing, or why it does not load.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.exists():
+        return load_local(path, trust_remote_code)
+    if not re.fullmatch(MODEL_NAME, name_or_path):
+        raise TokenizerError(
+            f"{shown(name_or_path, 200)} is neither a folder with a tokenizer nor a model's name "
+            "such as Qwen/Qwen3-8B."
+        )
+
+    def load(name: str) -> Any:
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+
+    return wait_for_hub(name_or_path, load)
+
+
+@cache
+def load_texts(name_or_path: str, trust_remote_code: bool = False) -> TokenTexts:
+    """The texts of `load_tokenizer`'s vocabulary, loaded once per process.
+
+    Raises:
+        TokenizerError: As `load_tokenizer`.
+    """
+    return TokenTexts(load_tokenizer(name_or_path, trust_remote_code))
+
+
+def load_local(path: Path, trust_remote_code: bool) -> Any:
+    """A tokenizer from this machine.
+
+    Raises:
+        TokenizerError: As `load_tokenizer`.
+    """
+    file = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        if file.exists():
+            from tokenizers import Tokenizer
+
+            return Tokenizer.from_file(str(file))
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(
+            str(path), local_files_only=True, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:  # any refusal becomes a sentence
+        raise TokenizerError(
+            f"No tokenizer could be read from {shown(str(path), 200)}: {first_sentence(error)}."
+        ) from None
+
+
+def hub_reachable(timeout: float = 3.0) -> bool:
+    """Whether the Hugging Face hub answers at all; behind a proxy, taken on trust."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def wait_for_hub(
+    model: str,
+    loader: Callable[[str], Any],
+    timeout: float = 30.0,
+    reachable: Callable[[], bool] = hub_reachable,
+) -> Any:
+    """What `loader` gives for a model's name, within bounds.
+
+    Loading happens in a thread of its own that is left behind when it takes too long: without a
+    network the hub client retries for minutes.
+
+    Args:
+        model: "owner/model".
+        loader: Loads it, from the hub or from what was downloaded before.
+        timeout: Seconds to wait; a tenth of it where the hub does not answer.
+        reachable: Stands in for the network in tests.
+
+    Raises:
+        TokenizerError: One sentence.
+    """
+    result: list[Any] = []
+
+    def load() -> None:
+        try:
+            result.append(loader(model))
+        except BaseException as error:  # told to the reader, whatever it is
+            result.append(error)
+
+    worker = threading.Thread(target=load, daemon=True)
+    worker.start()
+    worker.join(timeout / 10)
+    silent = worker.is_alive() and not reachable()
+    if not silent:
+        worker.join(timeout * 9 / 10)
+    if silent and not result:
+        raise TokenizerError(f"{model} could not be loaded: the hub cannot be reached from here.")
+    if not result:
+        raise TokenizerError(f"{model} did not load within {timeout:g} seconds.")
+    if isinstance(result[0], BaseException):
+        raise TokenizerError(f"{model} could not be loaded: {first_sentence(result[0])}.")
+    return result[0]
