@@ -2,27 +2,44 @@
 
 Invariants:
 1. Every renderer against every policy: one datum, or a fallback on record.
-2. With a fallback the observation is exactly the cookbook's.
-3. Without one it is: last observation, answer, and what the renderer writes behind that answer.
+2. Whatever is sampled and whatever the message environment does: the next observation begins
+   with the running sequence, or a fallback is on record.
+3. With a fallback the observation is exactly the cookbook's.
+4. Turns, rewards, ends, stop reasons, messages and errors are those of `EnvFromMessageEnv`.
+5. A prompt that keeps the tokens ends as the cookbook's prompt does.
 """
 
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scripted import Replay, ScriptEnv, call, renderer_of, replay
+from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.data_processing import trajectory_to_data
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
+from tinker_cookbook.rl.rollout_runner import RolloutHooks, run_rollout
+from tinker_cookbook.rl.types import Trajectory
 
 from sequence_extension import TokenPreservingEnv
+from sequence_extension.cookbook import wait_for
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
 from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.rollout import model_input_to_elements
 
 
-def fallbacks(episode: Episode) -> list[str]:
+def fallbacks(trajectory: Trajectory) -> list[str]:
     """Reasons of the turns after which the prompt was rendered anew."""
     return [
         str(transition.logs[REASON_LOG])
-        for transition in episode.rollout.trajectory.transitions
+        for transition in trajectory.transitions
         if transition.metrics.get(FALLBACK_METRIC)
     ]
 
@@ -33,12 +50,258 @@ def test_every_policy_gives_one_datum_or_a_recorded_fallback(name: str) -> None:
     for spec, episode in zip(specs, run_episodes(specs, offline_tokenizer()), strict=True):
         assert isinstance(episode, Episode), (spec, episode)
         datums = trajectory_to_data(episode.rollout.trajectory, 1.0)
-        assert len(datums) == 1 or fallbacks(episode), spec
-        warnings = {warning.code for warning in diagnose(episode.rollout).warnings}
-        assert not warnings & {"separator_changed", "header_changed"}, spec
+        assert len(datums) == 1 or fallbacks(episode.rollout.trajectory), spec
+        codes = {warning.code for warning in diagnose(episode.rollout).warnings}
+        assert not codes & {"separator_changed", "header_changed"}, spec
 
 
 def test_public_names_are_one_class() -> None:
     from sequence_extension import env
 
     assert env.TokenPreservingEnv is TokenPreservingEnv
+
+
+# What models do to answers, and environments to conversations.
+FRAGMENTS = [
+    "It is 13.", "13", " ", "\n", "\n\n", "é🙂", "<think>", "</think>", "Six.\n</think>\n\n",
+    "User:", "<|im_start|>", "<|user|>", "<|end|>", "<|end_message|>",
+    '<tool_call>\n{"name": "add", "arguments": {"a": 6}}\n</tool_call>',
+    "<tool_call>add<arg_key>a</arg_key><arg_value>6</arg_value></tool_call>",
+    '<tool_call>\n{"name": ', "<|channel|>final<|message|>", "<|channel|>analysis<|message|>",
+    " to=functions.add<|channel|>commentary <|constrain|>json<|message|>{}",
+    "<|message_model|><|content_text|>",
+]  # fmt: skip
+ENDS = ["own", "own", "own", "other", "eos", "none", "cut", "doubled", "trailing"]
+
+
+def with_end(renderer: Any, text: str, end: str) -> tuple[list[int], str]:
+    """A sampled answer and why sampling stopped."""
+    encode = renderer.tokenizer.encode
+    stops = renderer.get_stop_sequences()
+    first, last = (
+        [stop] if isinstance(stop, int) else encode(stop, add_special_tokens=False)
+        for stop in (stops[0], stops[-1])
+    )
+    tokens = encode(text, add_special_tokens=False)
+    closing = {
+        "own": first,
+        "other": last,
+        "eos": [renderer.tokenizer.eos_token_id],
+        "doubled": first * 2,
+        "trailing": [*first, *encode("more", add_special_tokens=False)],
+    }.get(end, [])
+    return [*tokens, *closing], "length" if end == "cut" else "stop"
+
+
+def drop_first(messages: list[Any], answer: Any) -> list[Any]:
+    return [*messages[1:], answer, {"role": "user", "content": "And?"}]
+
+
+def drop_answer(messages: list[Any], answer: Any) -> list[Any]:
+    return [*messages, {"role": "user", "content": "Again!"}]
+
+
+def edit_in_place(messages: list[Any], answer: Any) -> list[Any]:
+    messages[0]["content"] = f"{messages[0]['content']}?"
+    return [*messages, answer, {"role": "user", "content": "And?"}]
+
+
+def censor(messages: list[Any], answer: Any) -> list[Any]:
+    return [*messages, {**answer, "content": "(removed)"}, {"role": "user", "content": "And?"}]
+
+
+def name_calls(messages: list[Any], answer: Any) -> list[Any]:
+    calls = [
+        call(made.function.name, made.function.arguments, serial)
+        for serial, made in enumerate(answer.get("tool_calls", []))
+    ]
+    named = {**answer, "tool_calls": calls} if calls else answer
+    return [
+        *messages,
+        named,
+        {"role": "tool", "name": "add", "tool_call_id": "functions.add:0", "content": "13"},
+    ]
+
+
+REPLIES: list[Any] = [
+    [{"role": "user", "content": "And 1 + 2?"}],
+    [{"role": "user", "content": " "}, {"role": "user", "content": "\n<|im_end|>"}],
+    [{"role": "tool", "name": "add", "tool_call_id": "functions.add:0", "content": "13"}],
+    [],
+    drop_first, drop_answer, edit_in_place, censor, name_calls,
+]  # fmt: skip
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> tuple[str, list[Any], list[Any], list[tuple[str, str]], bool]:
+    """(renderer, first messages, replies, answers with their ends, go on after parse errors)."""
+    turns = draw(st.integers(2, 4))
+    start: list[Any] = [{"role": "user", "content": "6 + 7?"}]
+    if draw(st.booleans()):
+        start.insert(0, {"role": "system", "content": "Be brief."})
+    fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=3).map("".join)
+    return (
+        draw(st.sampled_from(renderer_names())),
+        start,
+        [draw(st.sampled_from(REPLIES)) for _ in range(turns)],
+        [(draw(fragments), draw(st.sampled_from(ENDS))) for _ in range(turns)],
+        draw(st.booleans()),
+    )
+
+
+def attempt(
+    adapter: type[EnvFromMessageEnv],
+    renderer: Any,
+    start: Sequence[Any],
+    replies: Sequence[Any],
+    answers: Sequence[Any],
+    **limits: Any,
+) -> Any:
+    """A scripted rollout and its messages, or the error it ended with."""
+    try:
+        fresh = [dict(message) for message in start]
+        return replay(renderer, fresh, replies, answers, adapter=adapter, **limits)
+    except Exception as error:  # whatever a parser or renderer raises
+        return error
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scripts())
+def test_any_rollout_keeps_its_tokens_or_is_the_cookbooks(
+    script: tuple[str, list[Any], list[Any], list[tuple[str, str]], bool],
+) -> None:
+    name, start, replies, texts, forgiving = script
+    renderer = renderer_of(name)
+    answers = [with_end(renderer, text, end) for text, end in texts]
+    answers += [with_end(renderer, "13", "own")] * 9  # unread answers use up no reply
+    limits = {"terminate_on_length": False, "terminate_on_parse_error": not forgiving}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # renderers warn of tool messages and system prompts
+        mine = attempt(TokenPreservingEnv, renderer, start, replies, answers, **limits)
+        plain = attempt(EnvFromMessageEnv, renderer, start, replies, answers, **limits)
+    if isinstance(plain, Exception):
+        assert (type(mine), str(mine)) == (type(plain), str(plain))
+        return
+    assert not isinstance(mine, Exception), mine
+    (kept, my_script), (rendered, plain_script) = mine, plain
+    assert my_script.seen == plain_script.seen
+    assert len(kept.transitions) == len(rendered.transitions)
+    assert kept.stop_reason == rendered.stop_reason
+    for turn, (now, other) in enumerate(zip(kept.transitions, rendered.transitions, strict=True)):
+        assert (now.reward, now.episode_done) == (other.reward, other.episode_done)
+        own = {key: now.metrics[key] for key in now.metrics if key != FALLBACK_METRIC}
+        assert own == other.metrics
+        if now.episode_done:
+            break
+        after, fresh = kept.transitions[turn + 1].ob, rendered.transitions[turn + 1].ob
+        if now.metrics[FALLBACK_METRIC]:
+            assert now.logs[REASON_LOG]
+            assert after == fresh
+            continue
+        running = [*model_input_to_elements(now.ob), *now.ac.tokens]
+        prompt = model_input_to_elements(after)
+        assert prompt[: len(running)] == running
+        decode = renderer.tokenizer.decode
+        tail = str(decode(prompt[len(running) :]))
+        assert str(decode(model_input_to_elements(fresh))).endswith(tail)
+
+
+def two_answers(renderer: Any) -> list[tuple[list[int], str]]:
+    return [
+        with_end(renderer, text, "own") for text in ("<think>\nHm.\n</think>\n\n13", "26", "52")
+    ]
+
+
+START = [{"role": "user", "content": "6 + 7?"}]
+FOLLOW = [[{"role": "user", "content": "Twice?"}], [{"role": "user", "content": "Twice?"}], []]
+
+
+def test_budgets_end_the_episode_as_in_the_cookbook() -> None:
+    renderer = renderer_of("qwen3")
+    for budget in range(10, 80):
+        kept, _ = replay(
+            renderer,
+            START,
+            FOLLOW,
+            two_answers(renderer),
+            max_trajectory_tokens=budget,
+            max_generation_tokens=10,
+        )
+        for turn in kept.transitions[:-1]:
+            assert not turn.metrics.get("context_overflow")
+        for turn in kept.transitions:
+            assert turn.ob.length + 10 <= budget or not turn.ac.tokens
+        last = kept.transitions[-1]
+        if last.metrics.get("context_overflow"):
+            assert (last.reward, kept.stop_reason) == (-0.1, "context_overflow")
+
+
+class Nudge(RolloutHooks):
+    """Puts a message in before the second answer."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def on_turn_begin(self, state: Any) -> list[Message] | None:
+        self.turns += 1
+        return [Message(role="user", content="Be brief!")] if self.turns == 2 else None
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3", "gpt_oss_no_sysprompt", "role_colon", "tml_v0", "kimi_k2"]
+)
+def test_injected_messages_stand_behind_the_running_sequence(name: str) -> None:
+    renderer = renderer_of(name)
+    form = "<|message_model|><|content_text|>{}<|end_message|>" if name == "tml_v0" else "{}"
+    answers = [with_end(renderer, form.format(text), "own") for text in ("13", "26", "52")]
+    script = ScriptEnv(START, FOLLOW)
+    env = TokenPreservingEnv(renderer, script)
+    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge()))  # type: ignore[arg-type]
+    first, second = trajectory.transitions[:2]
+    running = [*first.ob.to_ints(), *first.ac.tokens]
+    assert second.ob.to_ints()[: len(running)] == running
+    tail = str(renderer.tokenizer.decode(second.ob.to_ints()[len(running) :]))
+    fresh = renderer.build_generation_prompt(script.seen[2]).to_ints()
+    assert script.seen[2][-1]["content"] == "Be brief!"
+    assert str(renderer.tokenizer.decode(fresh)).endswith(tail)
+    assert tail.count("Be brief!") == tail.count("Twice?") == 1
+    assert len(trajectory_to_data(trajectory, 1.0)) == 1
+
+
+def test_a_parse_policy_is_handed_on() -> None:
+    renderer = renderer_of("qwen3")
+    policy = ParseErrorPolicy(terminal_reward=-0.7, mask_error_turns=True)
+    answers = [with_end(renderer, "13", "own"), with_end(renderer, "26", "none")]
+    trajectory, _ = replay(renderer, START, FOLLOW, answers, parse_error_policy=policy)
+    assert [turn.reward for turn in trajectory.transitions] == [0.5, -0.7]
+    assert trajectory.stop_reason == "parse_error"
+    assert trajectory.transitions[1].metrics["parse_error_masked"] == 1
+
+
+def test_an_unread_answer_leaves_the_prompt_empty_and_the_next_one_rendered() -> None:
+    renderer = renderer_of("qwen3")
+    answers = [with_end(renderer, "13", end) for end in ("none", "own", "own", "own")]
+    trajectory, _ = replay(renderer, START, FOLLOW, answers, terminate_on_parse_error=False)
+    assert trajectory.transitions[1].ob.length == 0
+    assert [turn.metrics[FALLBACK_METRIC] for turn in trajectory.transitions] == [1, 1, 0, 0]
+
+
+def test_a_call_without_text_has_no_end_in_deepseeks_history() -> None:
+    """DeepSeek V3's renderer ends no answer that is only a call; the sampled end stays."""
+    renderer = renderer_of("deepseekv3")
+    bar, gap = "\uff5c", "\u2581"
+    begin, sep, end = (
+        f"<{bar}tool{gap}{part}{bar}>" for part in (f"call{gap}begin", "sep", f"call{gap}end")
+    )
+    calls = f"<{bar}tool{gap}calls{gap}begin{bar}>", f"<{bar}tool{gap}calls{gap}end{bar}>"
+    text = f'{calls[0]}{begin}add{sep}{{"a": 6}}{end}{calls[1]}'
+    result = {"role": "tool", "name": "add", "tool_call_id": "", "content": "13"}
+    answers = [with_end(renderer, text, "own"), with_end(renderer, "13", "own")]
+    trajectory, script = replay(renderer, START, [[result], []], answers)
+    assert script.messages[1]["tool_calls"][0].function.name == "add"
+    first, second = trajectory.transitions
+    assert first.metrics[FALLBACK_METRIC] == 0
+    running = [*first.ob.to_ints(), *first.ac.tokens]
+    assert second.ob.to_ints()[: len(running)] == running
+    tail = str(renderer.tokenizer.decode(second.ob.to_ints()[len(running) :]))
+    assert tail == f"<{bar}tool{gap}output{gap}begin{bar}>13<{bar}tool{gap}output{gap}end{bar}>"
