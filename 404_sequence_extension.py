@@ -946,7 +946,7 @@ def _():
 @app.cell(hide_code=True)
 def _():
     own_messages = mo.ui.text_area(
-        value=env.conversation.conversation_example(),
+        value=env.messages.conversation_example(),
         label="Conversation, a JSON list of messages with role and content",
         rows=9,
         full_width=True,

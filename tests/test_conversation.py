@@ -10,6 +10,8 @@ Invariants:
 """
 
 import json
+import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -17,13 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import (
+from sequence_extension.env.conversation import conversation_rollout
+from sequence_extension.env.messages import (
     CONVERSATION_CHARACTERS,
     CONVERSATION_MESSAGES,
-    conversation_rollout,
     parse_conversation,
 )
-from sequence_extension.env.renderers import build_renderer, renderer_names
+from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.turns import walk_turns
 
@@ -75,6 +77,7 @@ def datums(messages: Any, renderer: Any) -> int:
     assert read.issues == ()
     found = conversation_rollout(read.messages, renderer)
     assert found.issues == ()
+    assert found.rollout is not None
     diagnosis = diagnose(found.rollout)
     assert diagnosis.built.error_code is None
     return len(diagnosis.built.data)
@@ -291,6 +294,7 @@ def test_a_dropped_prompt_is_named_and_splits_there(built: dict[str, Any]) -> No
         found = conversation_rollout(read.messages, built[name])
         assert len(found.notes) == 2, name
         assert all("leaves out" in note and '"\\n"' in note for note in found.notes), name
+        assert found.rollout is not None
         spans = walk_turns(found.rollout.trajectory)
         assert spans[1].splits, name
         assert spans[1].position < spans[0].observation, name  # inside the prompt, not the answer
@@ -332,6 +336,7 @@ def test_reasoning_as_plain_text_and_the_verdict_agree(
     found = conversation_rollout(answers, built[name])
     assert told in found.notes[0]
     assert found.notes[1].endswith("not as a thinking part.")  # nothing comes after it
+    assert found.rollout is not None
     breaks = diagnose(found.rollout).breaks
     assert [entry.cause for entry in breaks] == ([] if cause is None else [cause])
 
@@ -350,3 +355,30 @@ def test_a_renderer_that_refuses_gives_one_sentence(built: dict[str, Any]) -> No
     assert found.rollout is None
     assert len(found.issues) == 1
     assert found.issues[0].startswith("Message 2 cannot be rendered: ")
+
+
+def test_what_another_thread_warns_of_is_not_in_the_notes(built: dict[str, Any]) -> None:
+    started, over = threading.Event(), threading.Event()
+
+    def other_reader() -> None:
+        while not over.is_set():
+            warnings.warn("of another reader", UserWarning, stacklevel=1)
+            started.set()
+            over.wait(0.001)
+
+    filters = list(warnings.filters)
+    worker = threading.Thread(target=other_reader)
+    worker.start()
+    started.wait()
+    try:
+        read = parse_conversation(json.dumps(plain(2)))
+        notes = conversation_rollout(read.messages, built["gpt_oss_low_reasoning"]).notes
+        with own_warnings() as caught:
+            warnings.warn("of this one", UserWarning, stacklevel=1)
+    finally:
+        over.set()
+        worker.join()
+    assert any("use_system_prompt" in note for note in notes)  # its own warning is there
+    assert not any("another reader" in note for note in notes)
+    assert [str(entry) for entry in caught] == ["of this one"]
+    assert list(warnings.filters) == filters

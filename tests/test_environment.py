@@ -40,6 +40,7 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.env import tutor as env_tutor_module
 from sequence_extension.env.endings import endings_table, explain_ending, turn_facts
 from sequence_extension.env.episodes import (
+    Episode,
     EpisodeSpec,
     Line,
     episode_presets,
@@ -360,6 +361,7 @@ def test_many_episodes_are_the_single_ones() -> None:
     assert "Unknown renderer" in none
     for spec, episode in ((specs[0], first), (specs[2], last)):
         alone = episode_of(spec)
+        assert isinstance(episode, Episode)
         assert alone.rollout.trajectory == episode.rollout.trajectory
         assert alone.lines == episode.lines
     with pytest.raises(ValueError, match="no_such cannot be built"):

@@ -9,7 +9,6 @@ Invariants:
 """
 
 import asyncio
-import gc
 import inspect
 import io
 import json
@@ -27,17 +26,14 @@ import tinker
 from rollouts import episode_of
 from tinker_cookbook import renderers
 from tinker_cookbook.completers import TinkerTokenCompleter
+from tinker_cookbook.rl.data_processing import trajectory_to_data
 
 from sequence_extension.cookbook import TokenCompleter
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import (
-    conversation_everywhere,
-    conversation_example,
-    conversation_rollout,
-    parse_conversation,
-)
+from sequence_extension.env.conversation import conversation_everywhere, conversation_rollout
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
-from sequence_extension.env.matrix import claim_verdict, matrix_table, shared_matrix
+from sequence_extension.env.matrix import claim_verdict, compare_matrices, matrix_table
+from sequence_extension.env.messages import conversation_example, parse_conversation
 from sequence_extension.env.policies import ScriptedPolicy, policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.sampling import sample_model
@@ -363,25 +359,21 @@ def test_the_table_holds_every_cell(table: pd.DataFrame) -> None:
     assert numbers == set(breaks.index)
 
 
-def test_the_matrix_is_played_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    played: list[int] = []
-
-    def count() -> pd.DataFrame:
-        played.append(1)
-        return pd.DataFrame({"renderer": ["a"]})
-
-    monkeypatch.setattr("sequence_extension.env.matrix.matrix_table", count)
-    first = shared_matrix("test 1")
-    first.loc[0, "renderer"] = "spoilt by one reader"
-    threads = [threading.Thread(target=shared_matrix, args=("test 1",)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(played) == 1
-    assert shared_matrix("test 1")["renderer"].tolist() == ["a"]
-    shared_matrix("test 2")
-    assert len(played) == 2
+def test_keeping_the_tokens_changes_no_rollout_but_its_datums() -> None:
+    names = ["qwen3", "gpt_oss_low_reasoning", "llama3"]
+    before, after = matrix_table(names), matrix_table(names, keep_tokens=True)
+    table = compare_matrices(before, after)
+    assert len(table) == len(before)
+    assert table["datums_before"].sum() > table["datums_after"].sum()
+    assert (table["datums_after"] <= table["datums_before"]).all()
+    assert (table["tokens_after"] <= table["tokens_before"]).all()
+    # where nothing split and nothing was refused, the two are the same rollout
+    same = table[(table["datums_before"] == 1) & (table["refused"] == "")]
+    assert (same["tokens_before"] == same["tokens_after"]).all()
+    cell = table[(table["renderer"] == "qwen3") & (table["policy"] == "reasoning")].iloc[0]
+    spec = EpisodeSpec("qwen3", "reasoning", keep_tokens=True)
+    data = trajectory_to_data(episode_of(spec).rollout.trajectory, 1.0)
+    assert cell["tokens_after"] == sum(datum.model_input.length for datum in data)
 
 
 # --- 4: no false alarms -----------------------------------------------------------------------
@@ -608,7 +600,7 @@ def test_the_example_conversation_is_telling() -> None:
     assert everywhere.loc["qwen3", "datums/turns"] == "3/3"
     assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
     assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
-    assert "cannot be rendered" in everywhere.loc["llama3", "note"]
+    assert "cannot be rendered" in str(everywhere.loc["llama3", "note"])
     renderer, _ = build_renderer("qwen3", offline_tokenizer())
     found = conversation_rollout(read.messages, renderer)
     page = conversation_view(found).text
@@ -643,44 +635,7 @@ def test_rollouts_of_the_matrix_run_where_a_loop_runs_already() -> None:
     assert asyncio.run(in_a_notebook())["datums"].tolist() == [1]
 
 
-def test_a_slow_matrix_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[int] = []
-
-    class Bar:
-        def __init__(self, **options: Any) -> None:
-            shown.append(options["total"])
-            assert options["remove_on_exit"]
-
-        def __enter__(self) -> "Bar":
-            return self
-
-        def __exit__(self, *_: Any) -> None:
-            return None
-
-        def update(self, increment: int = 1) -> None:
-            shown.append(increment)
-
-    monkeypatch.setattr(mo.status, "progress_bar", Bar)
-    names = ["llama3"] * 8
-    matrix_table(names, ["plain"], patience=60)
-    assert shown == []  # quick enough: nothing flickers
-    matrix_table(names, ["plain"], patience=-1)
-    assert shown[0] == 8
-    assert sum(shown[1:]) == 8  # at the end every renderer is counted
-
-
-def test_a_matrix_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
     tokenizer = offline_tokenizer()
     tokenizer.encode("What is 2 + 3?").append(-1)
-    assert -1 not in tokenizer.encode("What is 2 + 3?")  # what is remembered cannot be spoilt
-    assert gc.isenabled()
-    matrix_table(["llama3"], ["plain"])
-    assert gc.isenabled()
-
-    def fail(*_: Any) -> Any:
-        raise RuntimeError("in the middle")
-
-    monkeypatch.setattr("sequence_extension.env.matrix.run_episodes", fail)
-    with pytest.raises(RuntimeError, match="in the middle"):
-        matrix_table(["llama3"], ["plain"])
-    assert gc.isenabled()
+    assert -1 not in tokenizer.encode("What is 2 + 3?")

@@ -1,20 +1,16 @@
 """Every renderer against every policy."""
 
-import contextlib
-import gc
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
-import marimo as mo
 import pandas as pd
 
 from sequence_extension.break_table import break_words
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.episodes import EpisodeSpec, run_episodes
+from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
+from sequence_extension.env.token_preserving import REASON_LOG
 from sequence_extension.env.vocabulary import offline_tokenizer
 
 
@@ -32,14 +28,14 @@ def claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
     return "broken" if claims else "split"
 
 
-def matrix_row(claims: bool | None, spec: EpisodeSpec, episode: Any) -> dict[str, Any]:
+def matrix_row(spec: EpisodeSpec, episode: Episode | str) -> dict[str, Any]:
     """One cell of the matrix as a row: the counts, the first break, and how the episode ended.
 
     Args:
-        claims: `has_extension_property` of the renderer, None where there is none.
         spec: What was to be played.
-        episode: An `Episode`, or the reason why there is none.
+        episode: The episode, or the reason why there is none.
     """
+    claims = None if isinstance(episode, str) else bool(episode.renderer.has_extension_property)
     row: dict[str, Any] = {
         "renderer": spec.renderer,
         "claims": "unknown" if claims is None else "yes" if claims else "no",
@@ -56,6 +52,8 @@ def matrix_row(claims: bool | None, spec: EpisodeSpec, episode: Any) -> dict[str
         "came": "",
         "ending": "",
         "reason": "",
+        "tokens": None,
+        "refused": "",
     }
     if isinstance(episode, str):
         return {**row, "reason": episode}
@@ -66,6 +64,10 @@ def matrix_row(claims: bool | None, spec: EpisodeSpec, episode: Any) -> dict[str
     if diagnosis.built.error_message is not None:
         return {**row, "reason": diagnosis.built.error_message}
     row["datums"] = len(diagnosis.built.data)
+    row["tokens"] = sum(datum.model_input.length for datum in diagnosis.built.data)
+    row["refused"] = next(
+        (str(logs[REASON_LOG]) for logs in episode.logs if REASON_LOG in logs), ""
+    )
     row["verdict"] = claim_verdict(claims, turns, row["datums"])
     row["breaks"] = len(diagnosis.breaks)
     if diagnosis.breaks:
@@ -85,73 +87,44 @@ def matrix_row(claims: bool | None, spec: EpisodeSpec, episode: Any) -> dict[str
 def matrix_table(
     names: Sequence[str] | None = None,
     policies: Sequence[str] | None = None,
-    patience: float = 1.0,
+    keep_tokens: bool = False,
 ) -> pd.DataFrame:
     """Every renderer against every policy, each cell played with `run_episodes`.
 
     Args:
         names: Renderers; all that the installed cookbook knows when None.
         policies: Behaviours; all of `policy_names` when None.
-        patience: Seconds after which a progress bar appears.
+        keep_tokens: Played through `TokenPreservingEnv`.
 
     Returns:
         One row per pair, as in `matrix_row`, renderers and policies in the order given.
     """
     names = renderer_names() if names is None else list(names)
     policies = list(policy_names()) if policies is None else list(policies)
-    tokenizer = offline_tokenizer()
-    rows: list[dict[str, Any]] = []
-    started = time.monotonic()
-    batch = 6  # renderers played on one event loop: starting one costs as much as a rollout
-    with contextlib.ExitStack() as stack:
-        if gc.isenabled():  # a fifth of the time would go into looking for cycles, of none
-            gc.disable()
-            stack.callback(gc.enable)
-        bar: Any = None
-        for start in range(0, len(names), batch):
-            if bar is None and time.monotonic() - started > patience:
-                bar = stack.enter_context(
-                    mo.status.progress_bar(
-                        total=len(names),
-                        title="Every pupil plays through every renderer",
-                        remove_on_exit=True,
-                    )
-                )
-                bar.update(increment=start)
-            specs = [
-                EpisodeSpec(renderer=name, policy=policy)
-                for name in names[start : start + batch]
-                for policy in policies
-            ]
-            episodes = run_episodes(specs, tokenizer)
-            claims = {
-                episode.spec.renderer: bool(episode.renderer.has_extension_property)
-                for episode in episodes
-                if not isinstance(episode, str)
-            }
-            rows.extend(
-                matrix_row(claims.get(spec.renderer), spec, episode)
-                for spec, episode in zip(specs, episodes, strict=True)
-            )
-            if bar is not None:
-                bar.update(increment=len(specs) // len(policies))
-    return pd.DataFrame(rows)
+    specs = [
+        EpisodeSpec(renderer=name, policy=policy, keep_tokens=keep_tokens)
+        for name in names
+        for policy in policies
+    ]
+    return pd.DataFrame(
+        matrix_row(spec, episode)
+        for spec, episode in zip(specs, run_episodes(specs, offline_tokenizer()), strict=True)
+    )
 
 
-def shared_matrix(version: str) -> pd.DataFrame:
-    """The whole matrix, played once per process: later readers of a served app pay nothing.
-
-    Each reader runs the notebook anew, so nothing of a session can hold it. It is kept with
-    the offline vocabulary, the one object of this notebook that outlives a session.
+def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """The same cells through two environments, beside each other.
 
     Args:
-        version: Whatever tells one state of the notebook from another.
+        before, after: Of `matrix_table`, with and without `keep_tokens`, the same cells.
+
+    Returns:
+        One row per cell that gave datums in both: renderer, policy, turns, datums_before,
+        datums_after, tokens_before, tokens_after, and in `refused` why tokens were not kept.
     """
-    holder = offline_tokenizer().__dict__
-    lock = holder.setdefault("matrix_lock", threading.Lock())
-    with lock:  # a second reader waits for the first instead of playing it all again
-        stored = holder.get("matrix")
-        if stored is None or stored[0] != version:
-            stored = (version, matrix_table())
-            holder["matrix"] = stored
-    return stored[1].copy()
+    keys = ["renderer", "policy", "turns"]
+    told = ["datums", "tokens"]
+    both = before[[*keys, *told]].merge(
+        after[[*keys, *told, "refused"]], on=keys, suffixes=("_before", "_after")
+    )
+    return both.dropna(subset=["datums_before", "datums_after"]).reset_index(drop=True)

@@ -4,10 +4,45 @@ import ast
 import inspect
 import re
 import textwrap
+import threading
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 from sequence_extension.cookbook import get_recommended_renderer_name, renderers
+
+_WARNINGS_LOCK = threading.RLock()
+
+
+@contextmanager
+def own_warnings() -> Iterator[list[Warning | str]]:
+    """Collect the Python warnings of this thread, and show none of them.
+
+    `warnings.catch_warnings` alone is of the whole process: it would collect what another
+    reader's thread warns of meanwhile, and two at a time leave each other's state behind.
+    """
+    mine = threading.get_ident()
+    caught: list[Warning | str] = []
+    with _WARNINGS_LOCK, warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def collect(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if threading.get_ident() == mine:
+                caught.append(message)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.simplefilter("always")
+        warnings.showwarning = collect
+        yield caught
 
 
 def renderer_names() -> list[str]:
@@ -46,8 +81,7 @@ def build_renderer(name: str, tokenizer: Any) -> tuple[Any, str]:
         (renderer, "") or (None, the reason in one sentence).
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with own_warnings():
             renderer = renderers.get_renderer(name, tokenizer)
             renderer.get_stop_sequences()
             renderer.build_generation_prompt([{"role": "user", "content": "?"}])

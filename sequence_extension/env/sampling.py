@@ -84,10 +84,11 @@ def sample_model(
             if hasattr(client, "result"):  # newer clients give a future of the client
                 client = client.result()
             pupil = Pupil(client, max_tokens=spec.max_generation_tokens)
-            with warnings.catch_warnings():  # the cookbook calls what newer clients deprecate
-                warnings.simplefilter("ignore", FutureWarning)
-                played = play_episode(replace(spec, renderer=name), renderer, pupil)
-                outcome.append(asyncio.run(played))
+            # The cookbook calls what newer clients deprecate. Not `catch_warnings`: it is of the
+            # whole process, and would be held while the model is waited for.
+            warnings.filterwarnings("ignore", category=FutureWarning, module="tinker_cookbook")
+            played = play_episode(replace(spec, renderer=name), renderer, pupil)
+            outcome.append(asyncio.run(played))
         except BaseException as error:  # told to the reader, whatever it is
             outcome.append(error)
         finally:

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from sequence_extension.cookbook import (
     register_tokenizer,
     renderers,
 )
+from sequence_extension.env.renderers import own_warnings
 from sequence_extension.tokenizers import (
     MODEL_NAME,
     TokenizerError,
@@ -79,8 +79,7 @@ class OfflineTokenizer:
 
     def __init__(self, name_or_path: str) -> None:
         self.name_or_path = name_or_path
-        with warnings.catch_warnings():  # an older cookbook calls a deprecated constructor
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with own_warnings():  # an older cookbook calls a deprecated constructor
             vocabulary: Any = get_tokenizer(OFFLINE_MODEL)
         # The name under which the cookbook's `tml_v0` renderer asks for it.
         self.tml_tokenizer: Any = vocabulary.tml_tokenizer

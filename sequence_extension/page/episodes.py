@@ -14,12 +14,12 @@ from sequence_extension.env.conversation import (
     ConversationRollout,
     conversation_everywhere,
     conversation_rollout,
-    parse_conversation,
     renderers_alike,
 )
 from sequence_extension.env.endings import explain_ending
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.matrix import matrix_table
+from sequence_extension.env.messages import parse_conversation
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.vocabulary import offline_tokenizer
