@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from sequence_extension.formats.files import read_rollouts, write_rollouts
     from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
+    from sequence_extension.tokenizers import TokenTexts, load_texts
+    from sequence_extension.training import assert_extends, extension_metrics
 
 # Public name: the module that has it.
 _HOME = {
     "Diagnosis": "diagnosis",
     "Rollout": "rollout",
     "TokenPreservingEnv": "env.token_preserving",
+    "TokenTexts": "tokenizers",
+    "assert_extends": "training",
     "diagnose": "diagnosis",
+    "extension_metrics": "training",
+    "load_texts": "tokenizers",
     "read_rollouts": "formats.files",
     "split_lineages": "lineages",
     "write_rollouts": "formats.files",
@@ -29,7 +35,11 @@ __all__ = [
     "Diagnosis",
     "Rollout",
     "TokenPreservingEnv",
+    "TokenTexts",
+    "assert_extends",
     "diagnose",
+    "extension_metrics",
+    "load_texts",
     "read_rollouts",
     "split_lineages",
     "write_rollouts",

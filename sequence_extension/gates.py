@@ -24,10 +24,14 @@ WARNINGS = (
     "logprobs_missing",
     "logprob_count",
     "logprob_not_finite",
+    "logprob_positive",
+    "logprob_extreme",
+    "logprobs_all_zero",
     "zero_logprob_end",
     "empty_observation",
     "header_changed",
     "separator_changed",
+    "end_token_untrained",
 )
 # Rollouts that a failed gate names.
 MOST_NAMED = 3

@@ -9,7 +9,14 @@ from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.formats.results import LengthsOnly
 from sequence_extension.report import Row, Totals, what_helps
 from sequence_extension.rollout import image_label, model_input_to_elements
-from sequence_extension.text import by_count, count_of, counts_text, printable, share_text
+from sequence_extension.text import (
+    by_count,
+    count_of,
+    counts_text,
+    printable,
+    share_text,
+    text_bytes,
+)
 from sequence_extension.wording import break_headline
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
@@ -35,37 +42,24 @@ class Paint:
 def elements_text(elements: Sequence[Any], vocab: Mapping[int, str]) -> str:
     """Tokens as a reader would quote them: their text where known, else ids; one line.
 
-    Neighbouring pieces of one character are put together (texts hold such bytes as lone
-    surrogates). Line ends show as ↵; nothing else that does not draw is let through.
+    Neighbouring pieces of one character are put together. Line ends show as ↵; nothing else
+    that does not draw is let through.
     """
     pieces: list[str] = []
-    known = ""
-
-    def flush() -> None:
-        nonlocal known
-        if known:
-            whole = known.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            pieces.append(printable(whole.replace("\r\n", "↵").replace("\n", "↵")))
-            known = ""
-
-    for element in elements:
+    known = b""
+    for element in [*elements, None]:
         text = vocab.get(element) if isinstance(element, int) else None
         if text is not None:
-            known += text.encode("utf-8", "replace").decode() if not_bytes(text) else text
+            raw = text_bytes(text)
+            known += text.encode("utf-8", "replace") if raw is None else raw
             continue
-        flush()
-        pieces.append(f"{element}" if isinstance(element, int) else f"[{image_label(element)}]")
-    flush()
-    return " ".join(printable(piece) for piece in pieces)
-
-
-def not_bytes(text: str) -> bool:
-    """True for half a character pair, which stands for no bytes."""
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return True
-    return False
+        if known:
+            whole = known.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+            pieces.append(whole.replace("\n", "↵"))
+            known = b""
+        if element is not None:
+            pieces.append(f"{element}" if isinstance(element, int) else f"[{image_label(element)}]")
+    return printable(" ".join(pieces))
 
 
 def break_context(diagnosis: Diagnosis, item: Break) -> tuple[str, str, str]:
@@ -105,7 +99,7 @@ def break_lines(diagnosis: Diagnosis, item: Break, paint: Paint) -> list[str]:
     ]
     if item.bounded is not None:
         lines.append(f"    {printable(item.bounded)}")
-    return lines
+    return [*lines, *(f"    {printable(hint)}" for hint in item.hints)]
 
 
 def rollout_lines(
@@ -145,7 +139,8 @@ def rollout_lines(
         kinds = counts_text(Counter(item.cause for item in left))
         lines.append(f"  {count_of(len(left), 'more break')}: {kinds}")
     for warning in source.warnings[:MOST_WARNINGS]:
-        lines.append(f"  {paint('yellow', 'warning')} {warning.code}: {printable(warning.message)}")
+        words = printable(" ".join([warning.message, *warning.hints]))
+        lines.append(f"  {paint('yellow', 'warning')} {warning.code}: {words}")
     more = len(source.warnings) - MOST_WARNINGS
     if more > 0:
         lines.append(f"  {count_of(more, 'more warning')}")

@@ -28,8 +28,10 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
+from sequence_extension.gates import CAUSES, WARNINGS
 from sequence_extension.report import report_entry
 from sequence_extension.scan import Item, Trouble, Wanted, scan_stream
+from sequence_extension.wording import remedy, warning_remedy
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "cases.jsonl"
@@ -245,6 +247,15 @@ def test_gates(options: list[str], failed: list[str], run: Any) -> None:
     told = [block.split("\n") for block in ran.out.split("\n\n")]
     marked = {block[0] for block in told if any(line.startswith("  fails ") for line in block)}
     assert marked == set(failed)
+
+
+def test_every_name_can_be_asked_for(case_report: list[dict[str, Any]]) -> None:
+    """Invariant 3: what the report names, `--fail-on` takes; each has words for what helps."""
+    named = {item["cause"] for entry in case_report for item in entry["breaks"]}
+    assert named == set(CAUSES)
+    assert {item["code"] for entry in case_report for item in entry["warnings"]} <= set(WARNINGS)
+    assert all(remedy(cause) for cause in CAUSES)
+    assert all(warning_remedy(code) for code in WARNINGS)
 
 
 def test_unknown_names_of_fail_on_are_listed(run: Any) -> None:
