@@ -1,0 +1,94 @@
+"""Pieces of HTML that the page and the report share; all texts are escaped here."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sequence_extension.text import number_text
+
+if TYPE_CHECKING:  # prose is to stand before pandas is there
+    import pandas as pd
+
+
+def code_spans(sentence: str) -> str:
+    """A sentence as HTML: escaped, with `quoted` pieces as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(sentence))
+
+
+def fold(summary: str, content: str) -> str:
+    """HTML that opens at a click, also in the static page; `content` is HTML."""
+    return (
+        f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>{content}</details>'
+    )
+
+
+def scroll_box(content: str, label: str) -> str:
+    """HTML in a box that scrolls sideways by mouse and keyboard where it is too wide."""
+    return (
+        f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
+        f"{content}</div>"
+    )
+
+
+def table_html(
+    frame: pd.DataFrame,
+    caption: str = "",
+    merged: int = 0,
+    row_heads: bool = False,
+    lead: int = 0,
+    name: str = "",
+    links: Mapping[int, str] | None = None,
+) -> str:
+    """A table as plain HTML: real header cells, texts escaped, numbers to the right.
+
+    Args:
+        frame: The facts. Whole numbers get commas; token ids come as texts.
+        caption: Stands above; left out when empty.
+        merged: That many columns share a cell where rows in a row say the same: the first ones
+            after `lead`.
+        row_heads: The first column names its row.
+        lead: Columns before those; each row has its own.
+        name: One more class of the table.
+        links: Where the second cell of a row leads: row to id of an element on the page.
+    """
+    columns = list(frame.columns)
+    numeric = [frame[column].dtype.kind in "iuf" for column in columns]
+    rows = frame.astype(object).to_numpy().tolist()
+    side = {True: ' class="seq-number"', False: ""}
+
+    def cell(at: int, place: int) -> str:
+        value, key = rows[at][place], rows[at][lead : place + 1]
+        shares = lead <= place < lead + merged
+        if shares and at and rows[at - 1][lead : place + 1] == key:
+            return ""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        missing = isinstance(value, float) or type(value).__name__ == "NAType"
+        text = f"{value:,}" if whole else number_text(value) if missing else str(value)
+        kind = ' class="seq-long"' if len(text) > 60 else side[numeric[place]]
+        if shares:
+            alike = itertools.takewhile(lambda row: row[lead : place + 1] == key, rows[at:])
+            span = sum(1 for _ in alike)
+            kind += f' rowspan="{span}"' if span > 1 else ""
+        tag, scope = ("th", ' scope="row"') if row_heads and not place else ("td", "")
+        text = html.escape(text, quote=False)
+        if links and place == 1 and at in links:
+            text = f'<a href="#{html.escape(links[at])}">{text}</a>'
+        return f"<{tag}{scope}{kind}>{text}</{tag}>"
+
+    head = "".join(
+        f'<th scope="col"{side[number]}>{html.escape(str(column), quote=False)}</th>'
+        for column, number in zip(columns, numeric, strict=True)
+    )
+    body = "".join(
+        f"<tr>{''.join(cell(at, place) for place in range(len(columns)))}</tr>"
+        for at in range(len(rows))
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return (
+        f'<table class="{f"seq-table {name}".strip()}">{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
