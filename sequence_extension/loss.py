@@ -51,7 +51,8 @@ def sent_to_loss(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
             list(data_D), client, learning_rate=0.0, num_substeps=1, loss_fn="importance_sampling"
         )
     )
-    return client.sent
+    sent: list[tinker.Datum] = client.sent
+    return sent
 
 
 class RecordingSampler:

@@ -203,6 +203,7 @@ def work(tokens: int) -> float:
 
     def once() -> Any:
         rollout, _ = drafts_to_rollout(tuple(drafts), scenario.vocab, "benchmark")
+        assert rollout is not None
         diagnosis = diagnose(rollout)
         table = alignment_table(diagnosis.built, diagnosis.runs, scenario.vocab)
         rows = window(table[table["datum"] == 0], 0, STRIP_WINDOW)

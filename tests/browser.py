@@ -463,14 +463,16 @@ class Reader:
 
     def blank_figures(self) -> list[int]:
         """Indices of figures whose canvas shows one colour only."""
-        return self.page.evaluate(BLANK_FIGURES)
+        blank: list[int] = self.page.evaluate(BLANK_FIGURES)
+        return blank
 
     def page_overflow(self) -> int:
         """Pixels by which the page itself is wider than the window (0: no sideways scroll)."""
-        return self.page.evaluate(
+        pixels: int = self.page.evaluate(
             """() => Math.max(...[document.scrollingElement, document.querySelector("#App")]
               .filter(Boolean).map((e) => e.scrollWidth - e.clientWidth))"""
         )
+        return pixels
 
     def failed_cells(self) -> list[str]:
         """What went wrong in cells: errors and console output sent, tracebacks on the page."""
@@ -599,6 +601,7 @@ def mounted(page: str, key: str) -> dict[str, Any]:
     """One entry of the configuration with which a static page mounts itself."""
     start = page.index("__MARIMO_MOUNT_CONFIG__")
     marker = f'"{key}": '
+    value: dict[str, Any]
     value, _ = json.JSONDecoder().raw_decode(page[page.index(marker, start) + len(marker) :])
     return value
 

@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=late)
 
 
-class Halves(LoadScopeScheduling):
+class Halves(LoadScopeScheduling):  # type: ignore[misc]
     """One half of the tests for each process, in the order of collection.
 
     Not `--dist loadgroup`: pytest-xdist 3.8 does not see its groups under pytest 9.2.

@@ -233,7 +233,7 @@ def test_time_grows_with_tokens_not_with_datums_squared() -> None:
     trajectory = make_trajectory(*turns)
     built, spans = build_datums(trajectory), walk_turns(trajectory)
 
-    class Counted(list):
+    class Counted(list[Any]):
         looks = 0
 
         def __iter__(self) -> Any:
@@ -326,7 +326,7 @@ def test_refusals_name_the_turn(turns: list[Any], error: type[Exception], words:
         trajectory_to_data(trajectory, 1.0)
     built = build_datums(trajectory)
     assert built.error_code == error.__name__
-    assert words in built.error_message
+    assert words in (built.error_message or "")
     assert built.data == ()
 
 
@@ -346,6 +346,7 @@ def test_every_refusal_is_explained(trajectory: Trajectory, data: Any) -> None:
             turn.ac.tokens, turn.ac.maybe_logprobs = [], []
     built = build_datums(trajectory)
     if built.error_code is not None:
+        assert built.error_message is not None
         assert built.error_message.startswith(("Turn ", "The datum that ends with turn "))
     else:
         spans = walk_turns(trajectory)

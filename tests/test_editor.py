@@ -345,6 +345,7 @@ def test_an_early_action_reaches_later_turns() -> None:
         drafts = (replace(first, ac=first.ac.rsplit(" ", 1)[0] + " 777"), *scenario.drafts[1:])
         before = scenario_rollout(scenario).trajectory
         rollout, _ = drafts_to_rollout(drafts, {}, "")
+        assert rollout is not None
         changed = [observation(item) for item in rollout.trajectory.transitions]
         assert [len(item) for item in changed] == [
             len(observation(item)) for item in before.transitions

@@ -37,7 +37,7 @@ from sequence_extension.cookbook import (
     wait_for,
 )
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env import tutor as env_tutor_module
+from sequence_extension.env import tutor
 from sequence_extension.env.endings import endings_table, explain_ending, turn_facts
 from sequence_extension.env.episodes import (
     Episode,
@@ -360,6 +360,7 @@ def test_many_episodes_are_the_single_ones() -> None:
     assert isinstance(none, str)
     assert "Unknown renderer" in none
     for spec, episode in ((specs[0], first), (specs[2], last)):
+        assert not isinstance(episode, str)
         alone = episode_of(spec)
         assert isinstance(episode, Episode)
         assert alone.rollout.trajectory == episode.rollout.trajectory
@@ -551,7 +552,7 @@ def test_a_retry_splits_because_the_call_is_not_in_history() -> None:
     assert (found.turn, found.cause) == (2, "removed")
     assert "turn 2 does not see the broken call, and splits" in explain_ending(episode)
 
-    class RawTextBack(TutorEnv):  # type: ignore[name-defined, misc]
+    class RawTextBack(TutorEnv):
         """The remedy: what was sampled stands in the message's content."""
 
         async def step(self, message: Any) -> Any:
@@ -560,7 +561,7 @@ def test_a_retry_splits_because_the_call_is_not_in_history() -> None:
             return await super().step(message)
 
     pupil = ScriptedPolicy(episode.renderer, "broken_call")
-    mended = wait_for(env_tutor_module.play(episode.renderer, pupil, RawTextBack()))
+    mended = wait_for(tutor.play(episode.renderer, pupil, RawTextBack()))
     assert len(trajectory_to_data(mended, 1.0)) == 1
 
 
@@ -613,7 +614,7 @@ def test_a_tool_call_that_does_not_parse_ends_without_retries() -> None:
 
 
 def test_a_pupil_that_never_answers_is_stopped(built: dict[str, Any]) -> None:
-    class Silent(TokenCompleter):  # type: ignore[name-defined, misc]
+    class Silent(TokenCompleter):
         async def __call__(self, model_input: Any, stop: Any, *, max_tokens: Any = None) -> Any:
             return TokensWithLogprobs(tokens=[64], maybe_logprobs=[-1.0])
 
@@ -675,7 +676,7 @@ def test_what_the_pupil_was_asked(
     pupil = ScriptedPolicy(built["qwen3"], wanted.policy, max_tokens=24)
     seen: list[int] = []
 
-    class Watched(TokenCompleter):  # type: ignore[name-defined, misc]
+    class Watched(TokenCompleter):
         async def __call__(self, model_input: Any, *more: Any, **options: Any) -> Any:
             seen.append(model_input.length)
             return await pupil(model_input, *more, **options)

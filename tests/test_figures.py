@@ -688,9 +688,10 @@ def test_conservation_on_any_rollout(turns: list[Any]) -> None:
 def canvas_of(reader: Reader) -> str:
     """The staircase's picture as the browser draws it."""
     reader.settle()
-    return reader.page.evaluate(
+    picture: str = reader.page.evaluate(
         "document.querySelector('.vega-embed:has(.vega-bindings) canvas').toDataURL()"
     )
+    return picture
 
 
 def test_staircase_control_works_without_python(static_page: Reader) -> None:

@@ -569,7 +569,7 @@ def test_the_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("sequence_extension.formats.bounded.MAX_PAGE_ROLLOUTS", 3)
     reading = read_bounded(data)
     assert len(reading.rollouts) == 3
-    assert "first 3 rollouts" in reading.left_out
+    assert "first 3 rollouts" in (reading.left_out or "")
     monkeypatch.setattr("sequence_extension.formats.bounded.MAX_PAGE_TOKENS", 7)
     assert len(read_bounded(data).rollouts) == 2
     monkeypatch.setattr("sequence_extension.formats.stream.MAX_FILE_ISSUES", 4)

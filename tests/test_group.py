@@ -267,7 +267,7 @@ def test_substeps_cut_between_datums_of_one_rollout(members: Any) -> None:
     data = build_datums(members["D"].trajectory).data
     parts: list[int] = []
 
-    class Counting(RecordingClient):  # type: ignore[name-defined, misc]
+    class Counting(RecordingClient):
         async def forward_backward_async(self, data: Any, **options: Any) -> Any:
             parts.append(len(data))
             return await super().forward_backward_async(data, **options)

@@ -193,7 +193,8 @@ def test_step_and_menu_work_without_python(static_page: Reader) -> None:
             "([canvas, before]) => canvas.toDataURL() !== before",
             arg=[canvas.element_handle(), seen[-1]],
         )
-        return canvas.evaluate("c => c.toDataURL()")
+        picture: str = canvas.evaluate("c => c.toDataURL()")
+        return picture
 
     step = figure.get_by_role("slider").first
     step.press("Home")

@@ -61,6 +61,7 @@ from sequence_extension.figures.cost import cost_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.formats.native import element_to_native
 from sequence_extension.page.views import break_drawings, break_figure, verdict_list
+from sequence_extension.report import report_entry
 from sequence_extension.rollout import common_prefix_length, element_id, image_label
 from sequence_extension.turns import Origin, TurnSpan, walk_turns
 from sequence_extension.verdicts import break_sentences, verdicts
@@ -108,8 +109,9 @@ def check_case(case: dict[str, Any], diagnosis: Any) -> None:
         return
     data = diagnosis.built.data
     assert len(data) == expected["n_datums"]
-    assert [datum_tensor(datum, "mask") for datum in data] == expected["mask"]
-    assert [datum_tensor(datum, "target_tokens") for datum in data] == expected["targets"]
+    reported = report_entry(diagnosis)["datums"]
+    assert [datum["mask"] for datum in reported] == expected["mask"]
+    assert [datum["target_tokens"] for datum in reported] == expected["targets"]
     assert diagnosis.tokens_processed == expected["tokens_processed"]
 
 
@@ -232,6 +234,7 @@ def test_subsequence_reach(needle: str, hay: str) -> None:
 @given(st.text("ab", max_size=9), st.text("ab", max_size=9))
 def test_align_tails_keeps_as_much_as_can_be_kept(held: str, new: str) -> None:
     blocks = align_tails(held, new)
+    assert blocks is not None
     assert sum(length for _, _, length in blocks) == LCSseq.similarity(held, new)
     i = j = 0
     for start, other, length in blocks:
@@ -336,16 +339,16 @@ def test_the_same_fault_in_another_place_is_another_origin() -> None:
     """The lost token may come from any turn of the datum, observation or action."""
     turns = [([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 5, 6, 7], [8, 9])]
     for place, origin in [
-        (1, (0, "observation", 1)),
-        (3, (0, "action", 0)),
-        (6, (1, "observation", 6)),
-        (7, (1, "action", 0)),
+        (1, Origin(0, "observation", 1)),
+        (3, Origin(0, "action", 0)),
+        (6, Origin(1, "observation", 6)),
+        (7, Origin(1, "action", 0)),
     ]:
         new = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
         new[place] = 99
         (found,) = diagnose(make_rollout(*turns, (new, [11]))).breaks
         assert (found.turn, found.position) == (2, place)
-        assert found.origin == Origin(*origin)
+        assert found.origin == origin
 
 
 def test_retokenised_needs_every_text() -> None:
@@ -379,7 +382,7 @@ def test_a_search_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     (found,) = diagnose(rollout).breaks
     assert exact.bounded is None
     assert found.cause == "replaced"
-    assert "stopped at its bound of" in found.bounded
+    assert "stopped at its bound of" in (found.bounded or "")
     assert "No other cause could be proven" in cause_sentence(found)
     assert found.position == exact.position == 0
 
@@ -442,7 +445,7 @@ def test_lineages_of_interleaved_agents() -> None:
     assert len(diagnosis.built.data) == 6
     assert [found.resumes_datum for found in diagnosis.breaks] == [None, 0, 1, 2, 3]
     assert lineage_count(diagnosis) == 2
-    assert "2 datums would do where there are 6" in lineage_sentence(diagnosis)
+    assert "2 datums would do where there are 6" in (lineage_sentence(diagnosis) or "")
     assert [found.again for found in diagnosis.breaks][1:] == [5, 5, 8, 8]
 
 
@@ -805,6 +808,7 @@ def test_cause_and_remedy_are_said_once() -> None:
     turns = [([turn, 1000 + turn], [2000 + turn]) for turn in range(4)]
     listed = verdicts(diagnose(make_rollout(*turns)))
     said = [item.sentences[1:3] for item in listed if item.kind == "splits"]
+    assert listed[1].found is not None
     assert said[0][1] == f"Remedy: {remedy(listed[1].found.cause)}"
     for cause, helps in said[1:]:
         assert cause == "Cause: new context. As for turn 1."
