@@ -13,13 +13,14 @@ import json
 import os
 import pty
 import re
-import select
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -34,10 +35,6 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwrig
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "404_sequence_extension.py"
-# Where marimo and molab look for them, below `assets/`: see README.md.
-PUBLISHED = ROOT / "assets" / "__marimo__"
-SESSION = PUBLISHED / "session" / f"{NOTEBOOK.name}.json"
-PICTURE = PUBLISHED / "assets" / NOTEBOOK.stem / "opengraph.png"
 STATIC = Path(marimo.__file__).parent / "_static"
 CDN = "https://cdn.jsdelivr.net/npm/@marimo-team/frontend@"
 STATIC_URL = "https://static.test/page.html"
@@ -173,22 +170,36 @@ def readme_commands() -> list[str]:
 
 
 def readme_command(start: str) -> str:
-    """The README's one command that starts with these words."""
-    [command] = [line for line in readme_commands() if line.startswith(start)]
-    return command
+    """The README's first command that starts with these words."""
+    return next(line for line in readme_commands() if line.startswith(start))
 
 
-def on_terminal(command: str, folder: Path, until: str = "\0") -> tuple[str, int | None]:
-    """Run a command under a pseudo-terminal, to its end or until a text is seen.
+@dataclass(frozen=True)
+class Terminal:
+    """A command that runs on a pseudo-terminal, where marimo may ask questions.
+
+    Attributes:
+        process: The command's process.
+        log: All that the terminal has shown so far.
+    """
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def shown(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+@contextlib.contextmanager
+def terminal(command: str, folder: Path, log: Path) -> Iterator[Terminal]:
+    """Run a command of the README on a pseudo-terminal until the block ends.
 
     The environment of the tests is used as it is: uv neither locks nor installs. Without uv,
     marimo is started alone.
-
-    Returns:
-        What the terminal showed, and the exit code (None if it was still running).
     """
-    words = command.split()
-    if shutil.which("uv") is None and words[:3] == ["uv", "run", "marimo"]:
+    words = shlex.split(command)
+    if words[:2] == ["uv", "run"] and shutil.which("uv") is None:
         words = [sys.executable, "-m", *words[2:]]
     primary, secondary = pty.openpty()
     process = subprocess.Popen(
@@ -206,35 +217,57 @@ def on_terminal(command: str, folder: Path, until: str = "\0") -> tuple[str, int
         start_new_session=True,
     )
     os.close(secondary)
-    seen = b""
-    deadline = time.monotonic() + PATIENCE_S
+    log.touch()
+
+    def copy() -> None:
+        # Linux: reading fails once the other end was closed
+        with log.open("ab", buffering=0) as sink, contextlib.suppress(OSError):
+            while data := os.read(primary, 65536):
+                sink.write(data)
+
+    copying = threading.Thread(target=copy, daemon=True)
+    copying.start()
     try:
-        while time.monotonic() < deadline:
-            if until.encode() in seen or QUESTION.encode() in seen:
-                return seen.decode(errors="replace"), None
-            if select.select([primary], [], [], 0.5)[0]:
-                try:
-                    data = os.read(primary, 65536)
-                except OSError:  # Linux: the other end was closed
-                    data = b""
-                if not data:
-                    break
-                seen += data
-        return seen.decode(errors="replace"), process.wait(timeout=10)
+        yield Terminal(process, log)
     finally:
-        if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        copying.join(timeout=10)
         os.close(primary)
 
 
+def shown_by(
+    command: str, folder: Path, log: Path, until: str | None = None
+) -> tuple[str, int | None]:
+    """What a command shows on a terminal: to its end, or until a text or a question is seen.
+
+    Returns:
+        The text, and the exit code (None where the command was still running).
+    """
+    with terminal(command, folder, log) as started:
+        deadline = time.monotonic() + PATIENCE_S
+        while started.process.poll() is None and time.monotonic() < deadline:
+            if QUESTION in started.shown or (until is not None and until in started.shown):
+                return started.shown, None
+            time.sleep(0.05)
+        code = started.process.poll()
+    return started.shown, code
+
+
 def copy_project(target: Path) -> Path:
-    """The notebook and what it needs to run, in a folder of its own; returns the notebook."""
+    """The notebook and what lies beside it, in a folder of its own; returns the notebook.
+
+    The package comes from the environment of the tests, which holds this checkout.
+    """
     target.mkdir(parents=True, exist_ok=True)
     for name in (NOTEBOOK.name, "pyproject.toml", "uv.lock", "README.md"):
         shutil.copy(ROOT / name, target / name)
-    if (ROOT / "assets").is_dir():
-        shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "assets", target / "assets", dirs_exist_ok=True)
     return target / NOTEBOOK.name
 
 
@@ -245,73 +278,59 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Server:
     """A marimo server under test.
 
     Attributes:
         url: Where it listens, with the base URL and a trailing slash.
-        process: The server's process; sessions run in threads of it (run mode).
-        log: Its standard output and error.
+        notebook: The file that is served.
+        started: The command that serves it.
     """
 
     url: str
-    process: subprocess.Popen[bytes]
-    log: Path
+    notebook: Path
+    started: Terminal
 
     @property
     def output(self) -> str:
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        return self.started.shown
+
+    @property
+    def pid(self) -> int:
+        """The server's own process, below that of uv; sessions run in threads of it (run mode)."""
+        parent = self.started.process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children")
+        below = children.read_text(encoding="utf-8").split() if children.exists() else []
+        return int(below[0]) if below else parent
 
 
 @contextlib.contextmanager
-def serve(
-    mode: str, notebook: Path, *options: str, base_url: str = "", log: Path | None = None
-) -> Iterator[Server]:
-    """`marimo run` or `marimo edit` on a free loopback port until the block ends.
+def serve(mode: str, notebook: Path, *options: str, base_url: str = "") -> Iterator[Server]:
+    """`uv run marimo run` or `edit` on a terminal and a free loopback port, until the block ends.
 
     Args:
         mode: "run" or "edit".
         notebook: The file to serve; edit mode may write beside it, so give a copy.
         options: More options of the command.
         base_url: Path below which the app is served, such as "/tutorials".
-        log: File for the server's output.
     """
     port = free_port()
-    command = [sys.executable, "-m", "marimo", mode, "--no-sandbox", "--headless", "--no-token"]
-    command += ["-p", str(port), *(["--base-url", base_url] if base_url else [])]
-    command += [*options, str(notebook)]
-    log = log or notebook.parent / f"{mode}-{port}.log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command,
-            cwd=notebook.parent,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    server = Server(f"http://127.0.0.1:{port}{base_url}/", process, log)
-    try:
+    words = ["uv", "run", "marimo", mode, "--headless", "--no-token", "-p", str(port)]
+    words += [*(["--base-url", base_url] if base_url else []), *options, str(notebook)]
+    log = notebook.parent / f"{mode}-{port}.log"
+    with terminal(shlex.join(words), notebook.parent, log) as started:
+        server = Server(f"http://127.0.0.1:{port}{base_url}/", notebook, started)
         wait_until_healthy(server)
         yield server
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def wait_until_healthy(server: Server) -> None:
     """Ask the server's health page until it answers; fails with the log when it died."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        if server.process.poll() is not None:
-            raise RuntimeError(f"The server ended at once:\n{server.output}")
+        if server.started.process.poll() is not None or QUESTION in server.output:
+            raise RuntimeError(f"The server did not start:\n{server.output}")
         try:
             with urllib.request.urlopen(server.url + "health", timeout=5):
                 return
@@ -441,21 +460,26 @@ class Reader:
         with self.answer():
             self.page.get_by_role("button", name=name, exact=True).nth(nth).click()
 
-    def section(self, number: int) -> list[Locator]:
-        """The cells of one section of the story: its heading cell and those up to the next."""
+    def section(self, title: str) -> list[Locator]:
+        """The cells of one section of the story, its heading cell first; by title or number."""
         cells = self.page.locator(".marimo-cell")
-        found: list[Locator] = []
+        headings = cells.evaluate_all(
+            "cells => cells.map(c => c.querySelector('h1, h2')?.textContent ?? '')"
+        )
+        chosen: list[Locator] = []
         inside = False
-        for index, heading in enumerate(
-            cells.evaluate_all(
-                "cells => cells.map(c => c.querySelector('h1, h2')?.textContent ?? '')"
-            )
-        ):
+        for index, heading in enumerate(headings):
             if heading:
-                inside = heading.startswith(f"{number}. ")
+                inside = title in heading.split(". ", 1)
             if inside:
-                found.append(cells.nth(index))
-        return found
+                chosen.append(cells.nth(index))
+        if not chosen:
+            raise ValueError(f"No section {title!r} among {[text for text in headings if text]}")
+        return chosen
+
+    def text_of(self, title: str) -> str:
+        """What is seen of a section."""
+        return "\n".join(cell.inner_text() for cell in self.section(title))
 
     def figures(self) -> Locator:
         """The canvases of all figures that are on the page, opened accordions included."""
@@ -691,18 +715,13 @@ def plain(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", markup)).strip()
 
 
-def output_lines(output: str) -> list[str]:
-    """What a marimo command printed: its lines that are not blank."""
-    return [line for line in output.splitlines() if line.strip()]
-
-
 def first_line(code: str) -> str:
     """The first line of a cell's code, to recognise it by."""
     return code.strip().split("\n", 1)[0][:80]
 
 
 def take_screens(
-    browser: Browser, folder: Path, name: str, server: Server, sections: Sequence[int] = ()
+    browser: Browser, folder: Path, name: str, server: Server, sections: Sequence[str] = ()
 ) -> list[Path]:
     """Pictures of the app in both themes and both widths, whole or by section.
 
@@ -711,7 +730,7 @@ def take_screens(
         folder: Where the PNG files go.
         name: Beginning of their names.
         server: The running app.
-        sections: Numbers of sections; none means the whole page.
+        sections: Numbers or titles of sections; none means the whole page.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
@@ -723,7 +742,7 @@ def take_screens(
     return made
 
 
-def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ()) -> list[Path]:
+def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[str] = ()) -> list[Path]:
     """Pictures of what a reader sees now: the whole page, or each section in full."""
     page = reader.page
     assert page.viewport_size is not None
@@ -743,10 +762,10 @@ def shoot(reader: Reader, folder: Path, name: str, sections: Sequence[int] = ())
         whole = page.evaluate("document.querySelector('#App').scrollHeight")
         return [picture(folder / f"{name}.png", page.locator(".marimo-cell").first, whole)]
     made: list[Path] = []
-    for number in sections:
-        cells = reader.section(number)
+    for title in sections:
+        cells = reader.section(title)
         boxes = [box for cell in cells if (box := cell.bounding_box())]
         if boxes:
             height = boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 10
-            made.append(picture(folder / f"{name}-{number:02}.png", cells[0], height))
+            made.append(picture(folder / f"{name}-{title:0>2}.png", cells[0], height))
     return made

@@ -1,13 +1,14 @@
-"""Fixtures: the notebook as a module, as an app, in the editor and as a static page."""
+"""Fixtures: the notebook as an app, in the editor and as a static page."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from browser import (
-    NOTEBOOK,
     PATIENCE_S,
     ROOT,
     STATIC_URL,
@@ -17,42 +18,47 @@ from browser import (
     Server,
     chromium_path,
     copy_project,
-    export_html,
     launch,
-    on_terminal,
     read_export,
-    readme_commands,
+    readme_command,
     seat,
     serve,
     shoot,
+    shown_by,
 )
+from load import Tally, resident_mb, wave
 from playwright.sync_api import Browser, expect, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# Else each of the thirty processes that the tests start would compile the libraries anew.
+# Else each process that the tests start would compile the libraries anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
 # Of the two processes (`-n 2` in pyproject.toml) one takes the files that need a server and one
-# the rest: each server and each export is made once, and both take about as long.
-SERVED = ("test_edit.py", "test_edit_matrix.py", "test_run", "test_served")
+# the rest: each server and the export are made once, and both take about as long.
+SERVED = ("test_edit.py", "test_run.py")
+# What makes a test one of the app: a server, an export or a browser.
+APP = {"browser", "edit_server", "run_server", "static_export", "terminal_folder"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: while Playwright runs, its event loop would forbid `asyncio.run`.
+    """Mark what needs the app, and run what needs a browser last.
 
-    Of these the editor last of all, when the other process is done: on a busy machine its page
-    takes a multiple of the work, as the browser styles it anew for every few cells that arrive.
+    While Playwright runs, its event loop would forbid `asyncio.run`. The editor comes last of
+    all, when the other process is done: on a busy machine its page takes a multiple of the work.
     """
 
-    def late(item: pytest.Item) -> int:
-        needs = getattr(item, "fixturenames", ())
-        return ("browser" in needs) + ("edit_server" in needs)
+    def needs(item: pytest.Item) -> set[str]:
+        return set(getattr(item, "fixturenames", ()))
 
-    items.sort(key=late)
+    for item in items:
+        if needs(item) & APP:
+            item.add_marker(pytest.mark.app)
+    items.sort(key=lambda item: ("browser" in needs(item)) + 2 * ("edit_server" in needs(item)))
 
 
 class Halves(LoadScopeScheduling):  # type: ignore[misc]
@@ -62,7 +68,7 @@ class Halves(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "served" if Path(nodeid.split("::")[0]).name.startswith(SERVED) else "rest"
+        return "served" if Path(nodeid.split("::")[0]).name in SERVED else "rest"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -85,16 +91,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the notebook, so that servers and exports write nothing into the repository."""
-    return copy_project(tmp_path_factory.mktemp("project"))
+def run_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One `marimo run` for the whole run, below a path; every page is a session of its own."""
+    notebook = copy_project(tmp_path_factory.mktemp("run"))
+    with serve("run", notebook, "--session-ttl", "1", base_url="/tutorials/404") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def run_server(project: Path) -> Iterator[Server]:
-    """One `marimo run` for the whole run; every page is a session of its own."""
-    with serve("run", project, "--session-ttl", "1") as server:
-        yield server
+def cold_start(run_server: Server) -> Tally:
+    """Five readers who arrive together before anybody else."""
+    assert resident_mb(run_server.pid) < 300, "the server has torch already"
+    with ThreadPoolExecutor(1) as thread:  # Playwright's loop may run in this one
+        tally, _ = thread.submit(lambda: asyncio.run(wave(run_server, 5, 0))).result()
+    return tally
 
 
 @pytest.fixture(scope="session")
@@ -105,25 +115,17 @@ def edit_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def exported_html(tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """The static page, made by the README's command on a terminal, with its session read back."""
-    folder = copy_project(tmp_path_factory.mktemp("export")).parent
-    [command] = {
-        line
-        for line in readme_commands()
-        if " marimo export html " in line and "--no-include-code" not in line
-    }
-    output, code = on_terminal(command, folder)
-    return read_export(folder / command.split(" -o ")[-1], output, code)
+def terminal_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project for commands that write beside the notebook."""
+    return copy_project(tmp_path_factory.mktemp("terminal")).parent
 
 
 @pytest.fixture(scope="session")
-def story_html(tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """The static page for sites, without code; made from the file alone in an empty folder."""
-    folder = tmp_path_factory.mktemp("alone")
-    alone = folder / NOTEBOOK.name
-    alone.write_bytes(NOTEBOOK.read_bytes())
-    return export_html(alone, folder / "page.html", "--no-include-code")
+def static_export(terminal_folder: Path) -> Export:
+    """The static page, made by the README's command on a terminal, with its session read back."""
+    command = readme_command("uv run marimo export html ")
+    shown, code = shown_by(command, terminal_folder, terminal_folder / "export.log")
+    return read_export(terminal_folder / command.split(" -o ")[-1], shown, code)
 
 
 def unharmed(reader: Reader) -> Iterator[Reader]:
@@ -183,9 +185,9 @@ def static_reader(browser: Browser, export: Export) -> Iterator[Reader]:
 
 
 @pytest.fixture(scope="session")
-def story(browser: Browser, story_html: Export) -> Iterator[Reader]:
+def story(browser: Browser, static_export: Export) -> Iterator[Reader]:
     """The one static page that tests share which only read."""
-    yield from static_reader(browser, story_html)
+    yield from static_reader(browser, static_export)
 
 
 @pytest.fixture
@@ -195,9 +197,9 @@ def story_page(story: Reader) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def static_page(browser: Browser, story_html: Export) -> Iterator[Reader]:
+def static_page(browser: Browser, static_export: Export) -> Iterator[Reader]:
     """A static page to change, with no Python behind it and no network before it."""
-    yield from static_reader(browser, story_html)
+    yield from static_reader(browser, static_export)
 
 
 @pytest.fixture

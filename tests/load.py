@@ -1,11 +1,12 @@
-"""Thirty readers at one `marimo run`, each editing; on loopback, bounded in time.
+"""Thirty readers at one `marimo run`, who arrive within one second; on loopback.
 
-    uv run python tests/load.py [--readers 30] [--seconds 60] [--waves 2]
+    uv run python tests/load.py [--readers 30] [--seconds 15] [--waves 2]
 
-Each reader is a session of its own, over websocket and HTTP as the browser would be. It writes a
-token into section 2 that no other reader ever writes, waits for the answer, thinks for a moment,
-and writes the next. Checked: every edit is answered with its own token, no answer holds the token
-of another reader, no cell fails. Reported: times from edit to answer, memory per reader, and what
+Each reader is a session of its own, over websocket and HTTP as the browser would be. It waits for
+the first figure and for the whole page; then it writes a token into section 2 that no other reader
+ever writes, waits for the answer, thinks for a moment, and writes the next. Checked: every edit is
+answered with its own token, no answer holds the token of another reader, no cell fails. Reported:
+times to the first figure, to the whole page and from edit to answer, memory per reader, and what
 is given back after all have left; a second wave shows whether memory grows with readers gone by.
 
 Exit code 1 when an edit was lost, a cell failed or readers saw each other.
@@ -36,6 +37,8 @@ STRIDE = 10_000
 THINK_S = 1.0
 # At most, of the server's time, for opening one page.
 OPENING_S = 30.0
+# All arrive within this time.
+ARRIVAL_S = 1.0
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Tally:
     """What all readers together saw."""
 
     seconds: list[float] = field(default_factory=list)
+    figures: list[float] = field(default_factory=list)
     openings: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
@@ -83,6 +87,8 @@ class LoadReader:
         self.session = f"s_{uuid.uuid4().hex[:6]}"
         self.headers = {"Marimo-Session-Id": self.session, "Marimo-Server-Token": token}
         self.outputs = ""
+        self.arrived = 0.0
+        self.has_figure = False
 
     async def until_answered(self, socket: Any, patience: float = PATIENCE_S) -> None:
         """Read messages up to the end of a run; keeps the outputs, notes failed cells."""
@@ -99,20 +105,24 @@ class LoadReader:
             if output["channel"] == "marimo-error":
                 self.tally.failures.append(f"reader {self.number}: {output['data']}")
             self.outputs += str(output["data"])
+            if not self.has_figure and "vega" in f"{output['mimetype']}{output['data']}":
+                self.has_figure = True
+                self.tally.figures.append(time.perf_counter() - self.arrived)
 
     async def read(self, seconds: float, all_in: asyncio.Barrier) -> None:
         """Open the app, wait for the others, then edit until the time is over."""
+        await asyncio.sleep(ARRIVAL_S * self.number / all_in.parties)
         url = self.server.url.replace("http://", "ws://") + f"ws?session_id={self.session}"
+        self.arrived = time.perf_counter()
         async with (
             websockets.connect(url, max_size=None, ping_timeout=None, open_timeout=None) as socket,
             httpx.AsyncClient(
                 base_url=self.server.url, headers=self.headers, timeout=PATIENCE_S
             ) as client,
         ):
-            started = time.perf_counter()
             # all who come at once wait for each other: one process opens one page after the other
             await self.until_answered(socket, PATIENCE_S + OPENING_S * all_in.parties)
-            self.tally.openings.append(time.perf_counter() - started)
+            self.tally.openings.append(time.perf_counter() - self.arrived)
             fields = fields_by_label(self.outputs, LABEL)
             if not fields:
                 raise RuntimeError(f"No field {LABEL!r} on the page.")
@@ -145,8 +155,10 @@ class LoadReader:
             self.tally.crossed.append(f"{who}: saw {sorted(foreign)[:3]}")
 
 
-async def wave(server: Server, token: str, readers: int, seconds: float) -> tuple[Tally, float]:
-    """All readers at once; returns what they saw, and the server's memory just before they go."""
+async def wave(server: Server, readers: int, seconds: float) -> tuple[Tally, float]:
+    """All readers at once; returns what they saw, and the server's memory at its highest."""
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        token = str(mounted((await client.get(server.url)).text, "serverToken"))
     tally = Tally()
     barrier = asyncio.Barrier(readers)
     tasks = [
@@ -155,7 +167,7 @@ async def wave(server: Server, token: str, readers: int, seconds: float) -> tupl
     ]
     highest = 0.0
     while not all(task.done() for task in tasks):
-        highest = max(highest, resident_mb(server.process.pid))
+        highest = max(highest, resident_mb(server.pid))
         await asyncio.wait(tasks, timeout=0.5)
     await asyncio.gather(*tasks)
     return tally, highest
@@ -163,11 +175,11 @@ async def wave(server: Server, token: str, readers: int, seconds: float) -> tupl
 
 async def settled_mb(server: Server) -> float:
     """Memory once sessions have been closed and it no longer falls."""
-    lowest = resident_mb(server.process.pid)
+    lowest = resident_mb(server.pid)
     still = 0
     while still < 6:
         await asyncio.sleep(1)
-        now = resident_mb(server.process.pid)
+        now = resident_mb(server.pid)
         still = 0 if now < lowest - 1 else still + 1
         lowest = min(lowest, now)
     return lowest
@@ -179,20 +191,19 @@ async def load(readers: int, seconds: float, waves: int) -> bool:
         tempfile.TemporaryDirectory() as folder,
         serve("run", copy_project(Path(folder)), "--session-ttl", "1") as server,
     ):
-        page = httpx.get(server.url, timeout=PATIENCE_S).text
-        token = str(mounted(page, "serverToken"))
-        await wave(server, token, 1, 0)  # imports are shared by all readers
+        await wave(server, 1, 0)  # imports are shared by all readers
         before = await settled_mb(server)
         print(f"memory of the server after one reader came and went: {before:.0f} MB")
         sound = True
         left = before
         for number in range(1, waves + 1):
-            tally, highest = await wave(server, token, readers, seconds)
+            tally, highest = await wave(server, readers, seconds)
             after = await settled_mb(server)
             times = sorted(tally.seconds)
             print(f"wave {number}: {readers} readers, {len(times)} edits in {seconds:.0f} s")
             print(
-                f"  page ready, all coming at once: median "
+                f"  first figure: median {statistics.median(tally.figures):.1f} s, "
+                f"last {max(tally.figures):.1f} s; whole page: median "
                 f"{statistics.median(tally.openings):.1f} s, last {max(tally.openings):.1f} s"
             )
             print(
@@ -211,7 +222,7 @@ async def load(readers: int, seconds: float, waves: int) -> bool:
                 print(f"  {what}: {len(found)}", *found[:3], sep="\n    " if found else "")
                 sound = sound and not found
             if tally.failures:
-                print(server.log.read_text(encoding="utf-8", errors="replace")[-4_000:])
+                print(server.output[-4_000:])
             left = after
         return sound
 

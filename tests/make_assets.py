@@ -1,26 +1,18 @@
-"""What is committed for publishing, made anew: molab's session, the pictures.
+"""What is made for publishing: pictures, and molab's session at a release.
 
-    uv run python tests/make_assets.py
+    uv run python tests/make_assets.py [--session]
 
-Run by hand after a change of the notebook; `test_static.py` says when it is due.
+Pictures go to `assets/` and are committed. The session, all outputs in the form in which molab
+shows them before it runs anything, goes to `__marimo__/`, which git ignores: at a release it is
+added to the tag's tree by `git add -f __marimo__/session`.
 """
 
+import argparse
 import shutil
 import tempfile
 from pathlib import Path
 
-from browser import (
-    NOTEBOOK,
-    PICTURE,
-    ROOT,
-    SESSION,
-    copy_project,
-    launch,
-    run_marimo,
-    seat,
-    serve,
-    shoot,
-)
+from browser import NOTEBOOK, ROOT, copy_project, launch, run_marimo, seat, serve, shoot
 from playwright.sync_api import sync_playwright
 
 # Only the title and the first figure, no controls: a preview is read at the size of a stamp.
@@ -37,37 +29,41 @@ ONLY_THE_IDEA = """
 """
 
 
-def make_session(notebook: Path) -> None:
-    """All outputs in the form in which molab shows them before it runs anything."""
-    done = run_marimo("export", "session", "--no-sandbox", notebook, cwd=notebook.parent)
+def make_session() -> Path:
+    """Run the notebook and write its session where molab looks for it."""
+    done = run_marimo("export", "session", NOTEBOOK)
     if done.returncode:
         raise RuntimeError(done.stdout + done.stderr)
-    SESSION.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(notebook.parent / "__marimo__" / "session" / SESSION.name, SESSION)
+    return ROOT / "__marimo__" / "session" / f"{NOTEBOOK.name}.json"
 
 
-def make_pictures(notebook: Path) -> None:
+def make_pictures() -> list[Path]:
     """README's picture of section 1; title and first figure at the size of link previews."""
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    with serve("run", notebook) as server, sync_playwright() as playwright:
+    made = [ROOT / "assets" / "screenshot.png", ROOT / "assets" / "preview.png"]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve("run", copy_project(Path(folder))) as server,
+        sync_playwright() as playwright,
+    ):
         browser = launch(playwright)
         with seat(browser, width=1200, height=630) as reader:
             reader.open(server)
-            [section] = shoot(reader, notebook.parent, "section", [1])
-            shutil.copy(section, ROOT / "assets" / "screenshot.png")
+            [section] = shoot(reader, Path(folder), "section", ["1"])
+            shutil.copy(section, made[0])
             reader.page.set_viewport_size({"width": 1200, "height": 630})
             reader.settle()
             reader.page.evaluate(ONLY_THE_IDEA)
             reader.settle()
-            reader.page.screenshot(path=PICTURE)
+            reader.page.screenshot(path=made[1])
         browser.close()
+    return made
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        notebook = copy_project(Path(folder) / NOTEBOOK.stem)
-        make_session(notebook)
-        make_pictures(notebook)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--session", action="store_true", help="molab's session as well")
+    for path in make_pictures() + ([make_session()] if parser.parse_args().session else []):
+        print(path.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from browser import ROOT, copy_project, launch, serve, take_screens
 from playwright.sync_api import sync_playwright
 
 
-def main(sections: list[int]) -> None:
+def main(sections: list[str]) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         serve("run", copy_project(Path(folder))) as server,
@@ -26,4 +26,4 @@ def main(sections: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(number) for number in sys.argv[1:]] or list(range(1, 12)))
+    main(sys.argv[1:] or [str(number) for number in range(1, 13)])

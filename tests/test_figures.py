@@ -728,7 +728,7 @@ def test_staircase_control_works_without_python(static_page: Reader) -> None:
 
 def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> None:
     page = static_page.page
-    section = static_page.section(3)
+    section = static_page.section("The datums, token by token")
     boxes = [cell.locator(".seq-figure") for cell in section]
     assert sum(box.count() for box in boxes) >= 1
     page.set_viewport_size({"width": 390, "height": 900})

@@ -1,6 +1,92 @@
-"""The app as `marimo run` serves it."""
+"""The app as `marimo run` serves it: what a reader sees, types, chooses and opens.
 
-from browser import Reader
+One server, below a path of another site, for all tests; one page that they share, and one on a
+phone. Sections are named by their titles.
+"""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe import violations
+from bench_files import long_rollout
+from browser import QUESTION, ROOT, WIDTHS, Reader, Server, seat
+from coloraide import Color
+from load import Tally
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.env.matrix import matrix_table
+from sequence_extension.overview import WINDOW
+from sequence_extension.text import visible_text
+from sequence_extension.wording import cause_name
+
+DEFAULT = "Three turns that extend"
+BUILD = "Build a trajectory"
+SPLIT = "Why did it split?"
+COST = "What it costs"
+GROUP = "One number per trajectory"
+RENDERERS = "Which renderers extend?"
+OWN = "Your own rollouts"
+QUIZ = "Check yourself"
+CAUSES = {
+    "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
+    "new_context", "reordered", "replaced",
+}  # fmt: skip
+EVIL = "<img src=x onerror=window.__ran=1>"
+# The deepest focused element: marimo draws its fields inside shadow roots.
+FOCUSED = """() => {
+  let e = document.activeElement;
+  while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+  return [e.labels?.[0]?.innerText ?? e.innerText, e.value ?? null, e.selectionStart ?? null];
+}"""
+
+
+# Pixels by which each strip's drawing stands off the names of its lanes, and beyond its box.
+LANES_OFF = """() => [...document.querySelectorAll(".seq-body:has(.seq-lanes)")].flatMap((body) => {
+  const box = (e) => e.getBoundingClientRect();
+  const lanes = box(body.querySelector(".seq-lanes"));
+  const renderer = body.querySelector("marimo-mime-renderer");
+  const canvas = box((renderer.shadowRoot ?? renderer).querySelector("canvas"));
+  if (!body.checkVisibility()) return []; // in a closed box
+  return [canvas.top - lanes.top, canvas.bottom - lanes.bottom].map(Math.round);
+})"""
+WATCH_SHIFTS = """() => {
+  window.__shift = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.__shift += entry.value;
+  }).observe({type: "layout-shift"});
+}"""
+
+
+# ---- the server
+
+
+def test_five_readers_at_a_cold_start_get_the_story(cold_start: Tally) -> None:
+    """All at once, before torch is imported: nobody gets a half-imported module."""
+    assert cold_start.failures == []
+    assert len(cold_start.figures) == 5
+
+
+def test_the_command_of_the_readme_asks_nothing(run_server: Server) -> None:
+    """On a terminal, below a path as the README says; see `serve`."""
+    assert "http://localhost" in run_server.output
+    assert QUESTION not in run_server.output
+    assert not re.search(r"\[E |Traceback|\berror\b", run_server.output, re.IGNORECASE)
+
+
+def test_link_preview_of_the_app(run_server: Server) -> None:
+    with urllib.request.urlopen(run_server.url, timeout=60) as page:
+        text = page.read().decode()
+    assert '<meta property="og:title" content="Tutorial 404: Sequence extension' in text
+    assert "which turns merge into one datum" in text
+
+
+# ---- the page
 
 
 def test_app_opens_with_every_cell_run(run_page: Reader) -> None:
@@ -23,3 +109,732 @@ def test_a_tooltip_names_the_token_and_shows_markup_as_text(run_page: Reader) ->
     for piece in ("token id", "100", "position", "turn", "observation", "never a target"):
         assert piece in words
     page.mouse.move(0, 0)
+
+
+@pytest.mark.timeout(600)
+def test_app_has_no_violation_of_ours(run_page: Reader) -> None:
+    folds = [
+        fold.element_handle()
+        for fold in run_page.page.locator("details:not([open]) > summary").all()
+        if fold.is_visible()
+    ]
+    for fold in folds:
+        fold.click()
+    assert violations(run_page) == []
+    for fold in folds:
+        fold.click()
+
+
+def test_controls_of_the_story_are_reached_by_tab(run_page: Reader) -> None:
+    """Tab from the top: the step and menu of the first figure, then the fields of section 2."""
+    page = run_page.page
+    page.locator("h1").first.click()
+    reached: list[str] = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                  let e = document.activeElement;
+                  while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+                  return e.type === "range" ? "step"
+                    : e.tagName === "SELECT" && e.closest(".vega-bind") ? "menu"
+                    : e.labels?.[0]?.innerText.trim() ?? e.innerText?.trim() ?? "";
+                }"""
+            )
+        )
+        if "Action tokens" in reached:
+            break
+    wanted = ["step", "menu", "Load", "New observation tokens", "Action tokens"]
+    assert [name for name in wanted if name not in reached] == []
+    assert reached.index("Load") < reached.index("Action tokens")
+
+
+# ---- the editor
+
+
+def turn(page: Page, index: int) -> Locator:
+    return page.get_by_role("group", name=re.compile(rf"^Turn {index}\b"))
+
+
+def field(page: Page, index: int, label: str) -> Locator:
+    return turn(page, index).get_by_label(label, exact=True)
+
+
+def fill(reader: Reader, index: int, label: str, text: str) -> None:
+    with reader.answer():
+        field(reader.page, index, label).fill(text)
+
+
+def outcome(page: Page) -> str:
+    return page.locator(".edit-outcome").inner_text()
+
+
+def counts(page: Page) -> tuple[int, int, int, int]:
+    """Turns, datums, tokens through the model, trained tokens, as said under the editor."""
+    turns, datums, tokens, trained = re.findall(r"\d+", outcome(page))
+    return int(turns), int(datums), int(tokens), int(trained)
+
+
+def actions(page: Page) -> list[str]:
+    return [item.input_value() for item in page.get_by_label("Action tokens", exact=True).all()]
+
+
+@pytest.fixture
+def editor(run_page: Reader) -> Reader:
+    """The editor with the default scenario, whatever was done before."""
+    run_page.load(DEFAULT)
+    return run_page
+
+
+def test_default_is_one_datum(editor: Reader) -> None:
+    assert counts(editor.page) == (3, 1, 13, 7)
+    assert actions(editor.page) == ["200 201", "400 401 402", "600 601"]
+
+
+def test_a_chosen_scenario_waits_for_load(editor: Reader) -> None:
+    """Choosing replaces nothing that was typed; a sentence says what will."""
+    hint = editor.page.get_by_text("Load puts the chosen scenario in place of the turns below.")
+    assert hint.count() == 0
+    editor.choose("Scenario", "Context reset")
+    expect(hint).to_be_visible()
+    assert counts(editor.page) == (3, 1, 13, 7)
+    editor.remake("Load")
+    expect(hint).to_have_count(0)
+    assert counts(editor.page)[1] > 1
+
+
+def test_an_edit_carries_through_and_a_break_adds_a_datum(editor: Reader) -> None:
+    page = editor.page
+    fill(editor, 0, "Action tokens", "200 201 999")
+    assert counts(page) == (3, 1, 14, 8)
+    assert "999" in turn(page, 2).get_by_role("list").inner_text()
+    with editor.answer():
+        field(page, 1, "The observation").select_option(label="edits the history")
+    fill(editor, 1, "Changes to the history", "2: 7")
+    assert counts(page)[:2] == (3, 2)
+    assert "splits at position 2" in turn(page, 1).locator("legend").inner_text()
+    assert page.locator(".edit-chip-break").count() == 1
+    with editor.answer():
+        field(page, 2, "The observation").select_option(label="replaces the history")
+    assert counts(page)[:2] == (3, 3)
+    off = page.evaluate(LANES_OFF)
+    assert len(off) >= 2 * 4
+    assert set(off) == {0}
+
+
+def test_an_edit_moves_little_on_the_screen(editor: Reader) -> None:
+    page = editor.page
+    for heading in ("Now change it", "3. The datums, token by token"):
+        page.get_by_role("heading", name=heading).evaluate("e => e.scrollIntoView()")
+        editor.settle()
+        page.evaluate(WATCH_SHIFTS)
+        for text in ("200 201 202", "7 201", "200 201"):  # a chip and a token more, and fewer
+            with editor.answer():
+                field(page, 0, "Action tokens").evaluate(
+                    """(e, text) => {
+                      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")
+                        .set.call(e, text);
+                      e.dispatchEvent(new Event("input", {bubbles: true}));
+                    }""",
+                    text,
+                )
+        assert page.evaluate("window.__shift") < 0.05
+
+
+def test_typing_keeps_focus_caret_and_text(editor: Reader) -> None:
+    page = editor.page
+    field(page, 0, "Action tokens").click()
+    page.keyboard.press("End")
+    with editor.answer():
+        page.keyboard.type(" 8")
+    assert counts(page) == (3, 1, 14, 8)
+    assert page.evaluate(FOCUSED) == ["Action tokens", "200 201 8", 9]
+    with editor.answer():
+        page.keyboard.type(" x")
+    assert page.evaluate(FOCUSED) == ["Action tokens", "200 201 8 x", 11]
+    order = ["Logprobs", "Reward", "Masked"]
+    for label in order:
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUSED)[0] == label
+
+
+def test_bad_input_gets_a_sentence_beside_the_field(editor: Reader) -> None:
+    page = editor.page
+    fill(editor, 1, "New observation tokens", "300 -1")
+    cell = turn(page, 1).locator(".edit-ob")
+    assert "Turn 1, observation index 1: -1 is negative." in cell.inner_text()
+    assert field(page, 1, "New observation tokens").input_value() == "300 -1"
+    assert outcome(page).startswith("No trajectory yet.")
+    assert editor.failed_cells() == []
+    assert editor.blank_figures() == []
+    fill(editor, 1, "New observation tokens", "300 1")
+    assert cell.locator(".edit-issue").count() == 0
+    assert counts(page)[:2] == (3, 1)
+    for text, words in (("", "reports no logprobs"), ("-1", "but 1 logprob"), ("nan ...", "nan")):
+        fill(editor, 0, "Logprobs", text)
+        assert words in turn(page, 0).locator(".edit-logprobs").inner_text()
+        assert editor.failed_cells() == []
+    fill(editor, 0, "Logprobs", "-1")
+    assert outcome(page).startswith("No datum. Turn 0 has 2 action tokens but 1 logprob.")
+
+
+def test_turns_come_and_go_and_keep_what_was_typed(editor: Reader) -> None:
+    page = editor.page
+    fill(editor, 0, "Action tokens", "200 777")
+    fill(editor, 2, "Reward", "oops")
+    editor.remake("Add a turn")
+    assert actions(page) == ["200 777", "400 401 402", "600 601", "600 601"]
+    assert field(page, 2, "Reward").input_value() == "oops"
+    assert page.evaluate(FOCUSED)[0] == "Add a turn"
+    editor.remake("Remove turn 1")
+    assert actions(page) == ["200 777", "600 601", "600 601"]
+    assert field(page, 1, "Reward").input_value() == "oops"
+    editor.remake("Remove turn 1")
+    editor.remake("Remove turn 1")
+    assert counts(page)[:2] == (1, 1)
+    assert page.get_by_role("button", name="Remove turn 0").is_disabled()
+    editor.remake("Reset")
+    assert counts(page) == (3, 1, 13, 7)
+
+
+def test_scenarios_load_and_the_address_restores_them(
+    editor: Reader, browser: Browser, run_server: Server
+) -> None:
+    page = editor.page
+    with editor.answer():
+        page.get_by_label("Scenario", exact=True).select_option(label="Sub-agent in between")
+    assert counts(page)[1] == 1  # chosen, not yet loaded
+    editor.remake("Load")
+    assert counts(page)[:2] == (4, 4)
+    page.wait_for_url("**/?scenario=new_context")
+    fill(editor, 3, "Reward", "x<b>y")
+    page.wait_for_url(re.compile("turns="))
+    with seat(browser) as other:
+        other.open(run_server, "?" + page.url.partition("?")[2])
+        assert field(other.page, 3, "Reward").input_value() == "x<b>y"
+        assert "x<b>y" in turn(other.page, 3).locator(".edit-reward").inner_text()
+        assert other.failed_cells() == []
+        fill(other, 3, "Reward", "1")
+        other.page.wait_for_url("**/?scenario=new_context")
+        assert other.faults == []
+
+
+def test_a_bad_address_is_ignored_with_a_sentence(browser: Browser, run_server: Server) -> None:
+    with seat(browser) as other:
+        other.open(run_server, "?scenario=%3Cb%3E&turns=" + "%22%3Cscript%3E" + "A" * 2500)
+        note = other.page.locator(".edit-start").inner_text()
+        assert "a scenario <b>, which is not on the menu" in note
+        assert "longer than 2,000 characters and was ignored" in note
+        assert counts(other.page) == (3, 1, 13, 7)
+        assert other.failed_cells() == []
+        assert other.faults == []
+
+
+def test_code_and_json_are_there_to_copy(editor: Reader) -> None:
+    page = editor.page
+    fill(editor, 0, "Action tokens", "200 31337")
+    page.get_by_role("button", name="The same trajectory as Python").click()
+    code = page.locator(".codehilite", has_text="trajectory_to_data(trajectory").last
+    code.wait_for()
+    assert "ac_0 = [200, 31337]" in code.inner_text()
+    page.get_by_role("button", name="The same trajectory as JSON").click()
+    copied = page.locator(".codehilite", has_text='"transitions"').last
+    copied.wait_for()
+    assert '"ac": [200, 31337]' in copied.inner_text()
+
+
+def test_every_field_has_a_name_and_fits_a_phone(editor: Reader) -> None:
+    page = editor.page
+    labels = [
+        "New observation tokens", "Action tokens", "Logprobs", "Reward", "Masked",
+    ]  # fmt: skip
+    for index in range(3):
+        for label in labels:
+            assert field(page, index, label).is_visible(), (index, label)
+        assert field(page, index, "The observation").is_visible() == (index > 0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    editor.settle()
+    for index in range(3):
+        for label in labels:
+            box = field(page, index, label).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+# ---- why it split, what it costs
+
+
+def verdict(reader: Reader, turn: int) -> Locator:
+    # section 9 lists verdicts too, further down
+    return reader.page.get_by_role("list", name="Verdict per turn").first.locator(
+        ".seq-verdict", has_text=re.compile(rf"^Turn {turn}\b")
+    )
+
+
+def test_one_token_in_the_middle_of_history_gives_its_position(run_page: Reader) -> None:
+    run_page.load("Three turns that extend")
+    assert verdict(run_page, 2).count() == 0  # it shares one line with turn 1: both extend
+    assert "Turns 1 to 2" in run_page.text_of(SPLIT)
+    with run_page.answer():
+        field(run_page.page, 2, "The observation").select_option(label="edits the history")
+    for position, lost in ((5, "turn 0's action, index 1"), (7, "turn 1's observation, index 7")):
+        with run_page.answer():
+            field(run_page.page, 2, "Changes to the history").fill(f"{position}: 999")
+        words = verdict(run_page, 2).inner_text()
+        assert "✕ splits" in words
+        assert f"At position {position} of 11" in words
+        assert lost in words
+        assert "got 999" in words
+        assert "Cause: replaced." in words
+        assert "✓ extends" in verdict(run_page, 1).inner_text()
+
+
+def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
+    """What the page says is what the rules say, and scenarios named by a cause show that one."""
+    shown = set()
+    for scenario in scenarios().values():
+        run_page.load(scenario.title)
+        breaks = diagnose(scenario_rollout(scenario)).breaks
+        for found in breaks:
+            words = verdict(run_page, found.turn)
+            # waited for: a run that was under way may have been taken for the answer
+            expect(words).to_contain_text(f"Cause: {cause_name(found.cause)}.")
+            expect(words).to_contain_text(f"At position {found.position} of {found.held}")
+            expect(words).to_contain_text("Remedy: ")
+            shown.add(found.cause)
+        if scenario.key in CAUSES:
+            assert {found.cause for found in breaks} == {scenario.key}
+        if not breaks:
+            sentence = run_page.page.get_by_text(
+                "No turn splits: every observation", exact=False
+            ).first
+            expect(sentence).to_be_visible()
+    assert shown == CAUSES
+
+
+def test_price_follows_the_editor(run_page: Reader) -> None:
+    run_page.load("Clock in the system prompt")
+    words = run_page.text_of(COST)
+    assert "3 turns in 3 datums" in words
+    assert "of these read again at turn 2's break" in words
+    run_page.load("Three turns that extend")
+    words = run_page.text_of(COST)
+    assert "3 turns in 1 datum:" in words
+    assert "read again" not in words
+
+
+def test_sections_read_on_a_phone(phone_page: Reader) -> None:
+    """Nothing of sections 4 and 5 is wider than the window; figures scroll in their boxes."""
+    for title in (SPLIT, COST):
+        for cell in phone_page.section(title):
+            box = cell.bounding_box()
+            assert box is None or box["x"] + box["width"] <= WIDTHS["narrow"] + 1
+    assert "✕ splits" in verdict(phone_page, 1).inner_text()
+
+
+# ---- rewards of a group, questions
+
+
+def test_rewards_are_edited(run_page: Reader) -> None:
+    a, b = "A: three turns that extend", "B: two turns that extend"
+    assert "mean reward of 0.417" in run_page.text_of(GROUP)
+
+    run_page.type(a, "0 0 4")
+    text = run_page.text_of(GROUP)
+    # 0.417 was 2.5 over six rollouts; three more make 5.5
+    assert f"mean reward of {5.5 / 6:.3g}" in text
+    assert f"tensor([ {4 - 5.5 / 6:.4f}" in text
+    assert "8 datums: A B C C D D D F" in text
+
+    # A bad reward gets its sentence, keeps what was typed, and the last good figure stays.
+    run_page.type(b, "0.5 <b>x</b>")
+    text = run_page.text_of(GROUP)
+    assert "Rollout B, turn 1" in text
+    assert "not a finite number" in text
+    assert run_page.widget(b).input_value() == "0.5 <b>x</b>"
+    assert f"mean reward of {5.5 / 6:.3g}" in text
+    run_page.type(b, "0.5")
+    assert "2 turns but 1 reward" in run_page.text_of(GROUP)
+    run_page.type(b, "0 0")
+    assert f"mean reward of {4.5 / 6:.3g}" in run_page.text_of(GROUP)
+
+    run_page.choose("Rewards", "All the same: no policy gradient")
+    assert "All rewards are equal, so there is no policy gradient" in run_page.text_of(GROUP)
+    run_page.type(a, "0 0 9")
+    assert "All rewards are equal" not in run_page.text_of(GROUP)
+    run_page.press("Reset rewards")
+    assert "All rewards are equal" in run_page.text_of(GROUP)
+    assert run_page.failed_cells() == []
+    assert run_page.blank_figures() == []
+
+
+def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
+    page = run_page.page
+    text = run_page.text_of(QUIZ)
+    assert "Your first answer to each one counts" in text
+    assert "✓ Right" not in text
+    assert page.locator(".quiz-static:visible").count() == 0
+    assert page.locator(".quiz-live:visible").count() >= 5
+
+    first = page.get_by_role("radiogroup").first
+    first.get_by_role("radio").first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    focused = page.evaluate(
+        """() => { let e = document.activeElement;
+        while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+        return e.innerText; }"""
+    )
+    assert focused == "Check"
+    page.keyboard.press("Enter")
+    # not `answer`: a field of another section may still be sending, and that is answered first
+    verdict = page.locator(".quiz-card").first.get_by_role("status")
+    expect(verdict).to_contain_text("✕ No. It is 4:")
+    assert "0 of 1 right" in run_page.text_of(QUIZ)
+
+    # A second thought is judged as well, but the first answer is the one that counts.
+    first.get_by_role("radio").nth(3).click()
+    page.get_by_role("button", name="Check", exact=True).first.click()
+    expect(verdict).to_contain_text("✓ Right")
+    assert "0 of 1 right" in run_page.text_of(QUIZ)
+    run_page.press("Start again")
+    expect(verdict).not_to_contain_text("Right")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_red_words_inside_widgets_can_be_read(run_page: Reader, theme: str) -> None:
+    """marimo's own red is too dark on its dark page; its sheet inside a widget is another one."""
+    page = run_page.page
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    page.locator(f"body.{theme}").wait_for()
+    page.get_by_role("button", name="Check", exact=True).last.click()
+    sentence = page.get_by_text("Choose an answer first.").first
+    sentence.wait_for()
+    ink, fill = sentence.evaluate(
+        "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    )
+    page.emulate_media(color_scheme="light")
+    assert Color(ink).contrast(fill, method="wcag21") >= 4.5
+    assert (Color(fill).luminance() < 0.5) == (theme == "dark")
+
+
+# ---- a multi-turn environment
+
+
+def headline(reader: Reader) -> Locator:
+    return reader.page.get_by_role("heading", name="stop reason")
+
+
+def sentence(reader: Reader, words: str) -> Locator:
+    """The sentence with these words that is on the page, not in a closed table."""
+    return reader.page.locator("span.paragraph").filter(has_text=words)
+
+
+def slider(reader: Reader, label: str) -> Locator:
+    """The thumb of the slider with this label."""
+    widget = reader.page.locator("marimo-slider").filter(has_text=label)
+    return widget.get_by_role("slider")
+
+
+def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:
+    ending = headline(run_page)
+    expect(ending).to_have_text("3 turns, 3 datums; stop reason completed")
+    run_page.choose("Play", "Reasoning stays in history")
+    expect(ending).to_have_text("3 turns, 1 datum; stop reason completed")
+
+    thumb = slider(run_page, "max_trajectory_tokens")
+    with run_page.answer():
+        thumb.press("End")  # 400 tokens are enough
+    expect(ending).to_have_text("3 turns, 1 datum; stop reason completed")
+    for _ in range(30):  # ten tokens less each time
+        thumb.press("PageDown")
+    expect(ending).to_have_text("2 turns, 1 datum; stop reason context_overflow")
+    expect(sentence(run_page, "instead of the 1 it had earned")).to_be_visible()
+    for _ in range(6):
+        thumb.press("PageDown")
+    expect(ending).to_have_text("1 turn, 0 datums; stop reason max_tokens")
+    expect(sentence(run_page, "the model was never asked")).to_be_visible()
+    run_page.settle()
+    assert run_page.failed_cells() == []
+    assert run_page.blank_figures() == []
+
+
+def test_another_pupil_and_a_name_that_is_no_model(run_page: Reader) -> None:
+    page = run_page.page
+    run_page.choose("Play", "An answer does not parse: go on")
+    expect(headline(run_page)).to_have_text("4 turns, 3 datums; stop reason completed")
+    expect(sentence(run_page, "Turn 2 saw nothing at all")).to_be_visible()
+    expect(page.get_by_role("list", name="Transcript").get_by_text("Which sum?")).to_be_visible()
+
+    page.get_by_role("button", name="With the tokens of a real model").click()
+    page.get_by_placeholder("Qwen/Qwen3-8B").fill("<b>Qwen</b>")
+    run_page.press("Load its tokenizer")
+    expect(page.get_by_text("Type a model as owner/name")).to_be_visible()
+    expect(headline(run_page)).to_have_text("4 turns, 3 datums; stop reason completed")
+    run_page.settle()
+    assert run_page.failed_cells() == []
+
+
+# ---- renderers
+
+
+def test_pick_a_cell_and_read_its_break(run_page: Reader) -> None:
+    assert "3 turns, 3 datums: where it splits" in run_page.text_of(RENDERERS)  # qwen3, reasoning
+    run_page.choose("Pupil of the cell", "plain")
+    assert "3 turns, 1 datum: nothing splits." in run_page.text_of(RENDERERS)
+    run_page.choose("Pupil of the cell", "no_space")
+    run_page.choose("Renderer of the cell", "role_colon")
+    row = matrix_table(["role_colon"], ["no_space"]).iloc[0]
+    shown = run_page.text_of(RENDERERS)
+    assert "The renderer claims extension." in shown
+    assert f"{row['turn']}\t{row['position']}\t{row['cause']}" in shown
+    assert visible_text(row["held"], 60) in shown
+    assert visible_text(row["came"], 60) in shown
+    assert run_page.blank_figures() == []
+
+
+def test_a_pasted_conversation_is_judged_and_a_bad_one_is_kept(run_page: Reader) -> None:
+    label = "Conversation, a JSON list of messages with role and content"
+    bad = '[{"role": "user", "content": "2 + 3?"}, {"role": "assistant"}]'
+    run_page.type(label, bad)
+    assert "Message 1 (assistant) has no content." in run_page.text_of(RENDERERS)
+    assert run_page.widget(label).input_value() == bad
+    good: list[Any] = [
+        {"role": "user", "content": "2 + 3?"},
+        {"role": "assistant", "content": "5 <b>bold</b>"},
+        {"role": "user", "content": "And 1 more?"},
+        {"role": "assistant", "content": "6"},
+    ]
+    run_page.type(label, json.dumps(good))
+    run_page.choose("Read by renderer", "llama3")
+    shown = run_page.text_of(RENDERERS)
+    assert "2 turns, 1 datum: nothing splits." in shown
+    assert "opens the first datum" in shown
+    assert run_page.failed_cells() == []
+
+
+def test_the_matrix_fits_a_narrow_window(phone_page: Reader) -> None:
+    assert phone_page.page_overflow() == 0
+    phone_page.page.get_by_text("cells as a table").click()
+    assert phone_page.page_overflow() == 0
+
+
+def test_a_served_app_never_offers_the_real_model(run_page: Reader) -> None:
+    assert run_page.page.locator("input[type=password]").count() == 0
+    assert run_page.page.get_by_role("button", name="This costs money").count() == 0
+    expect(run_page.page.get_by_role("heading", name="A real model as the pupil")).to_be_visible()
+
+
+# ---- files
+
+
+def record(ob: list[int], *ac: int) -> dict[str, Any]:
+    return {"ob": ob, "ac": list(ac), "logprobs": [-0.1] * len(ac)}
+
+
+def whole_text(reader: Reader) -> str:
+    """All text of the section, opened or not; widgets keep theirs for themselves."""
+    return "\n".join(cell.text_content() or "" for cell in reader.section(OWN))
+
+
+def tells(reader: Reader, sentence: str) -> None:
+    """The section says so, as soon as a busy machine has come to it."""
+    for _ in range(200):
+        if sentence in whole_text(reader):
+            return
+        reader.page.wait_for_timeout(100)
+    assert sentence in whole_text(reader)
+
+
+def upload(reader: Reader, name: str, data: bytes) -> None:
+    with reader.answer():
+        reader.page.locator("input[type=file]").set_input_files(
+            {"name": name, "mimeType": "application/octet-stream", "buffer": data}
+        )
+
+
+def paste(reader: Reader, *trajectories: Any) -> None:
+    """Put trajectories into the text field, a line each; an upload would come first."""
+    clear = reader.page.get_by_role("button", name="Click to clear")
+    if clear.count():
+        with reader.answer():
+            clear.click()
+    with reader.answer():
+        field = reader.page.get_by_label(re.compile("^or, without a file, text"))
+        field.fill("\n".join(map(json.dumps, trajectories)))
+        field.blur()
+
+
+def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
+    """A heading of the overview's table, and the column's entries on the page shown."""
+    table = reader.page.locator("marimo-table table")
+    headings = table.locator("th").all_inner_texts()
+    cells = table.locator(f"tbody tr td:nth-child({headings.index(name) + 1})")
+    return table.locator("th", has_text=name), cells.all_inner_texts()
+
+
+def test_upload(run_page: Reader) -> None:
+    """Invariant 1, with the cases."""
+    upload(run_page, "cases.jsonl", (ROOT / "tests" / "cases.jsonl").read_bytes())
+    tells(run_page, "39 rollouts, 91 turns in the file cases.jsonl:")
+    text = whole_text(run_page)
+    assert "3 refused." in text
+    assert "harmony_header_reordered_by_rerender" in text
+    assert "Cause: reordered." in text
+    assert run_page.blank_figures() == []
+
+
+def test_what_is_no_json_gets_a_sentence(run_page: Reader) -> None:
+    """Invariant 1: bytes that are no text, no JSON, or nothing at all."""
+    good = json.dumps({"transitions": [record([1], 2)]}).encode()
+    for data, sentence in (
+        (b"PK\x03\x04" + bytes(60), "this is a zip archive, not JSON text in UTF-8."),
+        (good + b'\n{"\xe9"}\n', "Line 2, trajectory 1: the byte 0xe9 is not UTF-8 text."),
+        (b"[" * 10_000, "The file: nested too deep to be read."),
+        (b"", "The file is empty."),
+    ):
+        upload(run_page, "rollouts.jsonl", data)
+        tells(run_page, sentence)
+        assert "Traceback" not in whole_text(run_page)
+    upload(run_page, "good.json", good)
+    tells(run_page, "1 rollout, 1 turn in the file good.json: 1 datum")
+
+
+def test_a_refused_rollout_can_be_looked_at(run_page: Reader) -> None:
+    """Invariant 1: the cookbook makes no datum of it, and no cell fails."""
+    alone = {"transitions": [{"ob": [1], "ac": [], "logprobs": []}]}
+    upload(run_page, "refused.json", json.dumps(alone).encode())
+    tells(run_page, "1 refused")
+    tells(run_page, "would open datum 0")
+    assert run_page.failed_cells() == []
+
+
+def test_file_over_the_limit(run_page: Reader, tmp_path: Path) -> None:
+    """Invariant 1: the browser refuses it with the limit that the control states."""
+    small = json.dumps({"transitions": [record([1], 2)]}).encode()
+    upload(run_page, "small.json", small)
+    large = tmp_path / "large.jsonl"
+    with large.open("wb") as sparse:
+        sparse.truncate(64 * 2**20 + 1)
+    with run_page.answer():
+        run_page.page.locator("input[type=file]").set_input_files(large)
+    text = run_page.page.get_by_text("large.jsonl (File is larger than 67108864 bytes)").first
+    expect(text).to_be_visible()
+    tells(run_page, "in the text:")
+    upload(run_page, "small.json", small)
+    tells(run_page, "in the file small.json")
+
+
+def test_pasted_text_with_a_bad_line(run_page: Reader) -> None:
+    """Invariants 1 and 2."""
+    good = {"name": "good one", "transitions": [record([1, 2], 3), record([1, 2, 3, 4], 5)]}
+    bad = {
+        "name": "bad one",
+        "transitions": [record([1], 2), {**record([1], 3), "ob": [1, 2, 2.5]}],
+    }
+    paste(run_page, good, bad, good)
+    tells(run_page, "Line 2, trajectory 1 (bad one), turn 1, ob, index 2: expected a token id")
+    text = whole_text(run_page)
+    assert "2 rollouts, 4 turns in the text: 2 datums" in text
+    assert column(run_page, "name")[1] == ["good one", "good one"]
+    paste(run_page, good)
+    tells(run_page, "1 rollout, 2 turns in the text: 1 datum")
+    assert "bad one" not in whole_text(run_page).replace(json.dumps(bad), "")
+
+
+def test_markup_is_shown_as_text(run_page: Reader) -> None:
+    """Invariant 3: names, groups, keys, token texts, also in the sentence about a fault."""
+    turns = [record([1, 2], 3), record([1, 9], 3)]
+    paste(
+        run_page,
+        {"name": EVIL, "group": EVIL, "vocab": dict.fromkeys("1239", EVIL), "transitions": turns},
+        {"name": EVIL, "group": EVIL, "transitions": [record([1], 2)]},
+        {"name": EVIL, "transitions": [{"ob": [EVIL], "ac": []}]},
+    )
+    tells(run_page, f"Line 3, trajectory 2 ({EVIL}), turn 0, ob, index 0: expected a token id")
+    text = whole_text(run_page)
+    assert f'expected 2 "{EVIL}" (turn 0\'s observation, index 1), got 9 "{EVIL}"' in text
+    assert column(run_page, "name")[1] == [EVIL, EVIL]
+    run_page.settle()
+    assert run_page.page.locator('img[src="x"]').count() == 0
+    assert run_page.page.evaluate("window.__ran") is None
+
+
+def test_overview_of_many_rollouts(run_page: Reader) -> None:
+    """Invariant 4: 1 000 rollouts, some of which split, warn or are refused."""
+    rollouts = []
+    for index in range(1_000):
+        answer = [6] * (1 + index % 5)
+        second = record([1, 2, index, 4 if index % 7 else 9, 5], *answer)
+        turns = [record([1, 2, index], 4), second]
+        if index % 250 == 249:
+            turns[1]["logprobs"] = None
+        rollouts.append({"name": f"rollout {index}", "transitions": turns})
+    upload(run_page, "many.json", json.dumps(rollouts).encode())
+    tells(run_page, "1,000 rollouts, 2,000 turns in the file many.json:")
+    text = whole_text(run_page)
+    assert "4 refused." in text
+    assert re.search(r"tokens through the model: \d+% of [\d,]+ if no turn merged", text)
+    counted = run_page.page.get_by_role("group", name="Causes and warnings by count")
+    assert re.search(r"splits\s+end token\s+143", counted.inner_text())
+
+    # an overview, then details of the first that is worth it
+    heights = [
+        run_page.page.locator(which).first.evaluate("e => e.getBoundingClientRect().top")
+        for which in ("[aria-label^=Causes]", "marimo-table table", "h3:text-is('rollout 0')")
+    ]
+    assert heights == sorted(heights)
+    heading, _ = column(run_page, "tokens")
+    heading.get_by_role("button", name="Sort column ascending").click()
+    expect(heading.get_by_role("button", name=re.compile("descending"))).to_be_attached()
+    heading.get_by_role("button", name=re.compile("descending")).click()
+    first = run_page.page.locator("marimo-table tbody tr").first
+    expect(first.locator("td").nth(5)).to_have_text("12")  # splits, and the longest answer
+    _, tokens = column(run_page, "tokens")
+    assert tokens == sorted(tokens, key=int, reverse=True)
+    with run_page.answer():
+        first.get_by_role("checkbox").click()
+    chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
+    assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
+
+
+def test_long_rollout_and_its_window(run_page: Reader) -> None:
+    """Invariant 5: 128 000 tokens in 100 turns, written with `append`."""
+    rollout = long_rollout(100, 128_000, split=40, place=30_000)
+    upload(run_page, "long.json", json.dumps(rollout).encode())
+    tells(run_page, "1 rollout, 100 turns in the file long.json: 3 datums")
+    page = run_page.page
+    assert page.get_by_role("group", name=re.compile("^100 turns in 3 datums")).is_visible()
+    facts = page.locator("details", has_text="The window as a table")
+    thumb = page.locator("marimo-slider", has_text="First position").get_by_role("slider")
+
+    def positions() -> list[int]:
+        """What the window shows, by its table."""
+        heads = facts.locator("th").all_text_contents()
+        cells = facts.locator(f"tbody td:nth-child({heads.index('position') + 1})")
+        return [int(text.replace(",", "")) for text in cells.all_text_contents()]
+
+    assert 30_000 in positions()
+    assert len(positions()) == WINDOW
+    with run_page.answer():
+        thumb.press("End")
+    assert positions()[-1] == int(thumb.get_attribute("aria-valuemax") or 0)
+    with run_page.answer():
+        page.get_by_text(re.compile("^turn 40 splits here")).first.click()
+        page.get_by_text("start of datum 2").first.click()
+    assert positions()[0] == 0
+    assert page.get_by_text("First position in datum 2").is_visible()
+    assert run_page.blank_figures() == []
+
+
+def test_section_reads_on_a_phone(run_page: Reader) -> None:
+    """Nothing is wider than the window; tables and figures scroll in their boxes."""
+    run_page.page.set_viewport_size({"width": WIDTHS["narrow"], "height": 900})
+    run_page.settle()
+    for cell in run_page.section(OWN):
+        box = cell.bounding_box()
+        assert box is None or box["x"] + box["width"] <= WIDTHS["narrow"] + 1
+    assert run_page.page_overflow() == 0

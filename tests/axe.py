@@ -1,8 +1,7 @@
-"""axe-core on the static page; on the app, see `test_run_accessibility.py`."""
+"""axe-core on a page, less what marimo itself draws."""
 
 import re
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import Reader
 
@@ -20,10 +19,10 @@ BY_MARIMO = [
 
 def violations(reader: Reader) -> list[str]:
     """Serious and critical violations that are not marimo's own."""
-    found = Axe().run(reader.page, options={"resultTypes": ["violations"]}).response
+    answer = Axe().run(reader.page, options={"resultTypes": ["violations"]}).response
     return [
         f"{violation['id']} at {node['target']}: {node['html'][:200]}"
-        for violation in found["violations"]
+        for violation in answer["violations"]
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
         if not any(
@@ -31,23 +30,3 @@ def violations(reader: Reader) -> list[str]:
             for rule, looks, _ in BY_MARIMO
         )
     ]
-
-
-@pytest.mark.timeout(600)
-def test_static_page_has_no_violation_of_ours(story_page: Reader) -> None:
-    assert violations(story_page) == []
-
-
-def test_a_violation_would_be_found(static_page: Reader) -> None:
-    static_page.page.evaluate(
-        "document.querySelector('.output-area').innerHTML += '<img src=\"data:,\"><input>'"
-    )
-    assert {found.split(" at ")[0] for found in violations(static_page)} == {"image-alt", "label"}
-    static_page.faults.clear()
-
-
-def test_every_figure_has_a_description_and_a_table_or_sentence(story_page: Reader) -> None:
-    figures = story_page.page.locator("[role=graphics-document]")
-    descriptions = figures.evaluate_all("all => all.map(e => e.getAttribute('aria-label') ?? '')")
-    assert descriptions
-    assert [text for text in descriptions if len(text) < 20] == []
