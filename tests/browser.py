@@ -623,11 +623,26 @@ def read_export(page: Path, output: str, code: int | None) -> Export:
 
 def mounted(page: str, key: str) -> dict[str, Any]:
     """One entry of the configuration with which a static page mounts itself."""
-    start = page.index("__MARIMO_MOUNT_CONFIG__")
-    marker = f'"{key}": '
-    value: dict[str, Any]
-    value, _ = json.JSONDecoder().raw_decode(page[page.index(marker, start) + len(marker) :])
+    value: dict[str, Any] = json.loads(page[slice(*entry_place(page, key))])
     return value
+
+
+def entry_place(page: str, key: str) -> tuple[int, int]:
+    """Where the value of such an entry starts and ends."""
+    marker = f'"{key}": '
+    start = page.index(marker, page.index("__MARIMO_MOUNT_CONFIG__")) + len(marker)
+    _, length = json.JSONDecoder().raw_decode(page[start:])
+    return start, start + length
+
+
+def without_code(page: str) -> str:
+    """A static page as `marimo export html --no-include-code` writes it, from one with code."""
+    notebook = mounted(page, "notebook")
+    for cell in notebook["cells"]:
+        cell["code"] = ""
+    start, end = entry_place(page, "notebook")
+    bare = page[:start] + json.dumps(notebook) + page[end:]
+    return re.sub(r"(<marimo-code hidden=\"\">).*?(</marimo-code>)", r"\1\2", bare, flags=re.DOTALL)
 
 
 def session_faults(session: Mapping[str, Any], notebook: Mapping[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from browser import (
     serve,
     shoot,
     shown_by,
+    without_code,
 )
 from load import Tally, resident_mb, wave
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -128,6 +129,14 @@ def static_export(terminal_folder: Path) -> Export:
     return read_export(terminal_folder / command.split(" -o ")[-1], shown, code)
 
 
+@pytest.fixture(scope="session")
+def story_html(static_export: Export) -> Path:
+    """The same page without code, for sites."""
+    path = static_export.path.with_name("story.html")
+    path.write_text(without_code(static_export.text), encoding="utf-8")
+    return path
+
+
 def unharmed(reader: Reader) -> Iterator[Reader]:
     """A shared page for one test: what went wrong in it fails this test and not the next."""
     try:
@@ -175,9 +184,9 @@ def phone_page(phone: Reader) -> Iterator[Reader]:
     yield from unharmed(phone)
 
 
-def static_reader(browser: Browser, export: Export) -> Iterator[Reader]:
+def static_reader(browser: Browser, page: Path) -> Iterator[Reader]:
     """A reader of a static page, with no Python behind it and no network before it."""
-    with seat(browser, answers={STATIC_URL: export.path}) as reader:
+    with seat(browser, answers={STATIC_URL: page}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         yield reader
@@ -185,9 +194,9 @@ def static_reader(browser: Browser, export: Export) -> Iterator[Reader]:
 
 
 @pytest.fixture(scope="session")
-def story(browser: Browser, static_export: Export) -> Iterator[Reader]:
+def story(browser: Browser, story_html: Path) -> Iterator[Reader]:
     """The one static page that tests share which only read."""
-    yield from static_reader(browser, static_export)
+    yield from static_reader(browser, story_html)
 
 
 @pytest.fixture
@@ -197,9 +206,9 @@ def story_page(story: Reader) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def static_page(browser: Browser, static_export: Export) -> Iterator[Reader]:
+def static_page(browser: Browser, story_html: Path) -> Iterator[Reader]:
     """A static page to change, with no Python behind it and no network before it."""
-    yield from static_reader(browser, static_export)
+    yield from static_reader(browser, story_html)
 
 
 @pytest.fixture
