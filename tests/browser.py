@@ -639,7 +639,7 @@ def without_code(page: str) -> str:
     """A static page as `marimo export html --no-include-code` writes it, from one with code."""
     notebook = mounted(page, "notebook")
     for cell in notebook["cells"]:
-        cell["code"] = ""
+        cell.update(code="", name="_")
     start, end = entry_place(page, "notebook")
     bare = page[:start] + json.dumps(notebook) + page[end:]
     return re.sub(r"(<marimo-code hidden=\"\">).*?(</marimo-code>)", r"\1\2", bare, flags=re.DOTALL)

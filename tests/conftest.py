@@ -42,7 +42,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 # the rest: each server and the export are made once, and both take about as long.
 SERVED = ("test_edit.py", "test_run.py")
 # What makes a test one of the app: a server, an export or a browser.
-APP = {"browser", "edit_server", "run_server", "static_export", "terminal_folder"}
+APP = {"browser", "edit_server", "faulty", "run_server", "static_export", "terminal_folder"}
 
 
 @pytest.hookimpl(tryfirst=True)

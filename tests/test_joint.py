@@ -21,7 +21,7 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env import token_preserving
+from sequence_extension.env import joint, token_preserving
 from sequence_extension.env.joint import Tail
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
@@ -274,7 +274,7 @@ def test_the_oracle_catches_mutants(
     renderer = renderer_of(name)
     opens = family_of(name).opens
     HEADER[0] = len(renderer.tokenizer.encode(opens, add_special_tokens=False))
-    right = token_preserving.tail_behind
+    right = joint.tail_behind
     changed = []
 
     def careless(*given: Any) -> Tail:
@@ -297,7 +297,7 @@ def test_the_oracle_catches_mutants(
 def test_the_environment_itself_refuses_a_joint_without_header(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = token_preserving.tail_behind
+    right = joint.tail_behind
 
     def careless(*given: Any) -> Tail:
         tail = right(*given)

@@ -36,11 +36,11 @@ LINE = """
     formats editor env
     turns lineages
     datums
-    alignment breaks warnings loss
+    alignment hints breaks warnings loss
     diagnosis
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix
-    report
+    report report_text gates scan tokenizers
     overview
     figures
     page

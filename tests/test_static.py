@@ -94,6 +94,7 @@ def test_figures_inside_widgets_are_found(faulty: Export) -> None:
     assert [spec_rows(spec) for spec in faulty.figures()] == [0, 3]
 
 
+@pytest.mark.app
 def test_a_raising_cell_is_found(tmp_path: Path) -> None:
     (tmp_path / "raising.py").write_text(RAISING, encoding="utf-8")
     assert "division by zero" in "\n".join(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from rollouts import CASES, case_rollout, chat, make_rollout, make_turn, picture
+from tinker_cookbook.exceptions import RendererError
 
 from sequence_extension.cookbook import (
     Message,
@@ -354,7 +355,7 @@ def test_clean_rollouts_of_every_renderer_raise_no_warning(seed: int) -> None:
             scribe = Scribe(renderer, env, answers, cut)
             try:
                 trajectory = wait_for(play(renderer, scribe, env, terminate_on_length=False))
-            except renderers.RendererError:  # no reasoning, no tool calls, for this one
+            except RendererError:  # no reasoning, no tool calls, for this one
                 continue
             played[kind] += 1
             turns += len(trajectory.transitions)

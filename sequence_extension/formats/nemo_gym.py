@@ -57,8 +57,9 @@ def response_output(value: dict[str, Any]) -> list[Any] | None:
     """The output items of a response, which may be wrapped once more."""
     place: Any = value
     for _ in range(3):
-        if isinstance(place.get("output"), list):
-            return place["output"]
+        output = place.get("output")
+        if isinstance(output, list):
+            return output
         place = place.get("response")
         if not isinstance(place, dict):
             return None
