@@ -47,7 +47,7 @@ def bytes_to_text(raw: bytes) -> str:
 
 def backend_text(backend: Any, token: int) -> str | None:
     """Text of a token of a `tokenizers.Tokenizer`; None outside its vocabulary."""
-    name = backend.id_to_token(token)
+    name: str | None = backend.id_to_token(token)
     if name is None or token in backend.get_added_tokens_decoder():
         return name
     decoder = repr(backend.decoder)

@@ -31,7 +31,7 @@ MODULES = {
 LINE = """
     __init__ text
     cookbook
-    rollout
+    rollout tokenizers
     edits
     formats editor env
     turns lineages
@@ -40,7 +40,7 @@ LINE = """
     diagnosis
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix
-    report report_text gates scan tokenizers
+    report report_text gates scan
     overview
     figures
     page
@@ -157,20 +157,12 @@ def test_every_dependency_says_why_it_is_there() -> None:
     assert bare == []
 
 
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed.")
 def test_lock_belongs_to_the_project() -> None:
-    """Compared as text: `uv lock --check` would need the network."""
-    lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
-    wanted = project()
-    [own] = [entry for entry in lock["package"] if entry["name"] == wanted["project"]["name"]]
-
-    def as_text(requirements: list[dict[str, str]]) -> list[str]:
-        return sorted(entry["name"] + entry.get("specifier", "") for entry in requirements)
-
-    assert as_text(own["metadata"]["requires-dist"]) == sorted(wanted["project"]["dependencies"])
-    assert as_text(own["metadata"]["requires-dev"]["dev"]) == sorted(
-        wanted["dependency-groups"]["dev"]
-    )
-    assert lock["requires-python"].replace(" ", "") == wanted["project"]["requires-python"]
+    """Needs no network while it does; a lock that differs cannot be resolved offline."""
+    command = ["uv", "lock", "--check", "--offline"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_file_names_a_machine_or_a_package_index() -> None:
