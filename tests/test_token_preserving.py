@@ -256,7 +256,7 @@ def test_injected_messages_stand_behind_the_running_sequence(name: str) -> None:
     answers = [with_end(renderer, form.format(text), "own") for text in ("13", "26", "52")]
     script = ScriptEnv(START, FOLLOW)
     env = TokenPreservingEnv(renderer, script)
-    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge()))  # type: ignore[arg-type]
+    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge()))
     first, second = trajectory.transitions[:2]
     running = [*first.ob.to_ints(), *first.ac.tokens]
     assert second.ob.to_ints()[: len(running)] == running
