@@ -197,164 +197,43 @@ def _():
 @app.cell(hide_code=True)
 def _():
     # The address is read once. Later changes of it come from the editor itself.
-    build_scenarios = editor.scenarios.scenarios()
     _parameters = mo.query_params()
-    build_start, _drafts, build_start_note = editor.address.read_address(
+    _start, _drafts, _note = editor.address.read_address(
         {_key: _parameters.get(_key) for _key in ("scenario", "turns") if _key in _parameters},
-        build_scenarios,
+        editor.scenarios.scenarios(),
     )
-    # The structure: which scenario was loaded, and the turns that the fields start from.
-    # Typing does not touch it, so the fields are made anew only when turns come or go. The cell
-    # that makes the fields also makes the buttons that remove turns, hence the self loop.
-    build_structure, build_set_structure = mo.state(
-        (build_start.key, _drafts), allow_self_loops=True
-    )
-    # What stands in the fields right now, for the buttons: they must read it when pressed
-    # without running again at every key stroke, hence a plain box and no state.
-    build_typed = {"key": build_start.key, "drafts": _drafts}
-    return (
-        build_scenarios,
-        build_set_structure,
-        build_start,
-        build_start_note,
-        build_structure,
-        build_typed,
-    )
+    build = mo.ui.anywidget(page.turns.TurnsEditor(_start, _drafts, _note))
+    # What could be read last: it stays in sight while a field is being mended.
+    build_good = {}
+    mo.Html(f'<div class="seq-editor">{build}</div>')
+    return build, build_good
 
 
 @app.cell(hide_code=True)
-def _(build_scenarios, build_set_structure, build_start, build_typed):
-    def _load(key):
-        build_set_structure((key, build_scenarios[key].drafts))
-
-    def _add(_):
-        drafts = build_typed["drafts"]
-        if len(drafts) < editor.drafts.MAX_DRAFT_TURNS:
-            build_set_structure((build_typed["key"], (*drafts, editor.drafts.next_draft(drafts))))
-
-    build_menu = mo.ui.dropdown(
-        {_item.title: _item.key for _item in build_scenarios.values()},
-        value=build_start.title,
-        allow_select_none=False,
-        label="Scenario",
-    )
-    build_load = mo.ui.button(label="Load", on_change=lambda _: _load(build_menu.value))
-    build_reset = mo.ui.button(
-        label="Reset", tooltip="All turns as loaded", on_change=lambda _: _load(build_typed["key"])
-    )
-    build_add = mo.ui.button(label="Add a turn", on_change=_add)
-    return build_add, build_load, build_menu, build_reset
+def _(build, build_good):
+    _ = build.value  # a change in the browser
+    build_now = build.widget.answer()
+    if build_now.diagnosis:
+        build_good["diagnosis"] = build_now.diagnosis
+    diagnosis = build_good.get("diagnosis", page.reasons.example())
+    return build_now, diagnosis
 
 
 @app.cell(hide_code=True)
-def _(build_set_structure, build_structure, build_typed):
-    def _remove(turn):
-        drafts = build_typed["drafts"]
-        build_set_structure((build_typed["key"], (*drafts[:turn], *drafts[turn + 1 :])))
-
-    build_loaded, _drafts = build_structure()
-    build_rows = mo.ui.array([page.editing.draft_widgets(_draft) for _draft in _drafts])
-    build_removers = mo.ui.array(
-        [
-            mo.ui.button(
-                label=f"Remove turn {_turn}",
-                disabled=len(_drafts) == 1,
-                on_change=lambda _, turn=_turn: _remove(turn),
-            )
-            for _turn in range(len(_drafts))
-        ]
-    )
-    return build_loaded, build_removers, build_rows
-
-
-@app.cell(hide_code=True)
-def _(build_loaded, build_rows, build_scenarios, build_typed):
-    build_scenario = build_scenarios[build_loaded]
-    build_drafts = tuple(editor.drafts.TurnDraft(**_values) for _values in build_rows.value)
-    build_typed.update(key=build_loaded, drafts=build_drafts)
-    rollout, build_issues = editor.drafts.drafts_to_rollout(
-        build_drafts,
-        build_scenario.vocab,
-        build_scenario.title + ("" if build_drafts == build_scenario.drafts else ", edited"),
-    )
-    diagnosis = seq.diagnosis.diagnose(rollout) if rollout else None
-    return build_drafts, build_issues, build_scenario, diagnosis, rollout
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _(
-    build_add,
-    build_drafts,
-    build_issues,
-    build_load,
-    build_menu,
-    build_removers,
-    build_reset,
-    build_rows,
-    build_scenario,
-    build_start_note,
-    diagnosis,
-):
-    _read = diagnosis or page.editing.diagnose_before(
-        build_drafts, build_issues, build_scenario.vocab
-    )
-    _chips = (
-        page.editing.turn_chips(_read.rollout.trajectory, _read.spans, _read.rollout.vocab)
-        if _read
-        else []
-    )
-    _verdicts = (
-        [seq.wording.span_words(_span, _read.built.error_code is not None) for _span in _read.spans]
-        if _read
-        else []
-    )
-    _unread = len(build_drafts) - len(_chips)
-    _chips += [[] for _ in range(_unread)]
-    _verdicts += [""] * _unread
-    _turns = [
-        page.editing.turn_html(
-            _turn,
-            _verdicts[_turn],
-            {_name: build_rows[_turn][_name] for _name in build_rows[_turn].elements},
-            build_removers[_turn],
-            [_issue for _issue in build_issues if _issue.turn == _turn],
-            _chips[_turn],
-            _draft.history,
-        )
-        for _turn, _draft in enumerate(build_drafts)
-    ]
-    _lesson = (
-        build_scenario.lesson
-        if build_drafts == build_scenario.drafts
-        else f"“{build_scenario.title}”, edited."
-    )
-    _start = (
-        f'<p class="edit-issue edit-start"><b>!</b> {page.html.code_spans(build_start_note)}</p>'
-        if build_start_note
-        else ""
-    )
-    _waits = (
-        '<p class="edit-hint">Load puts the chosen scenario in place of the turns below.</p>'
-        if build_menu.value != build_scenario.key
-        else ""
-    )
-    mo.Html(
-        f'<div class="edit-bar">{build_menu}{build_load}{build_reset}{_waits}</div>{_start}'
-        f'<p class="edit-lesson">{html.escape(_lesson)}</p>'
-        f'<div>{"".join(_turns)}</div><div class="edit-bar">{build_add}</div>'
-        f"{page.editing.outcome_html(build_drafts, build_issues, diagnosis)}"
-    )
+def _(build_now):
+    # What follows is dimmed while it shows what could be read last.
+    mo.Html("<style>.seq-follows{opacity:.4}</style>") if not build_now.diagnosis else None
     return
 
 
 @app.cell(hide_code=True)
-def _(build_drafts, build_scenario, build_scenarios):
+def _(build_now):
     # Only where readers have an address of their own; in the editor it belongs to marimo.
     # Written through a local name: cells that refer to the parameters would run again.
     _note = ""
     if mo.app_meta().mode == "run":
         _wanted, _note = editor.address.address_of(
-            build_scenario, build_drafts, next(iter(build_scenarios))
+            build_now.scenario, build_now.drafts, next(iter(editor.scenarios.scenarios()))
         )
         _parameters = mo.query_params()
         for _key, _value in _wanted.items():
@@ -362,22 +241,13 @@ def _(build_drafts, build_scenario, build_scenarios):
                 _parameters.remove(_key)
             elif _value is not None and _parameters.get(_key) != _value:
                 _parameters.set(_key, _value)
-    mo.Html(f'<p class="edit-hint">{html.escape(_note)}</p>') if _note else None
+    mo.Html(f'<p class="seq-hint">{html.escape(_note)}</p>') if _note else None
     return
 
 
 @app.cell(hide_code=True)
-def _(rollout):
-    mo.accordion(
-        {
-            "The same trajectory as Python": page.html.code_view(
-                editor.code.rollout_to_code(rollout), "python"
-            ),
-            "The same trajectory as JSON": page.html.code_view(
-                formats.native.record_to_json(formats.native.rollout_to_native(rollout)), "json"
-            ),
-        }
-    ) if rollout else mo.md("_Code and JSON come back once every field can be read._")
+def _(diagnosis):
+    mo.Html(page.strips.code_folds(diagnosis.rollout))
     return
 
 
@@ -404,13 +274,13 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    strip_place = page.strips.window_controls(diagnosis) if diagnosis else None
+    strip_place = page.strips.window_controls(diagnosis)
     return (strip_place,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(diagnosis, strip_place):
-    page.strips.strips_view(diagnosis, strip_place) if diagnosis else page.editing.waiting()
+    page.html.follows(page.strips.strips_view(diagnosis, strip_place))
     return
 
 
@@ -428,13 +298,13 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(diagnosis):
-    page.reasons.breaks_of(diagnosis) if diagnosis else page.editing.waiting()
+    page.html.follows(page.reasons.breaks_of(diagnosis))
     return
 
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    page.reasons.verdicts_view(diagnosis) if diagnosis else None
+    page.html.follows(page.reasons.verdicts_view(diagnosis))
     return
 
 
@@ -460,7 +330,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    page.reasons.treatments_view(diagnosis) if diagnosis else None
+    page.html.follows(page.reasons.treatments_view(diagnosis))
     return
 
 
@@ -498,7 +368,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    page.reasons.cost_view(diagnosis) if diagnosis else page.editing.waiting()
+    page.html.follows(page.reasons.cost_view(diagnosis))
     return
 
 

@@ -28,6 +28,7 @@ from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.datums import build_datums, datum_tensor
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.address import MAX_STATE_CHARS, address_of, read_address
+from sequence_extension.editor.changes import apply_edits
 from sequence_extension.editor.code import rollout_to_code
 from sequence_extension.editor.drafts import (
     MAX_DRAFT_TURNS,
@@ -35,14 +36,12 @@ from sequence_extension.editor.drafts import (
     drafts_to_rollout,
     next_draft,
 )
-from sequence_extension.editor.fields import FieldError, apply_edits
+from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scenarios
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.native import record_to_json, rollout_to_native
-from sequence_extension.page.editing import diagnose_before, outcome_html, turn_chips, turn_html
 from sequence_extension.page.html import code_spans, code_view
 from sequence_extension.rollout import model_input_to_elements
-from sequence_extension.turns import walk_turns
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -482,83 +481,11 @@ def test_any_text_gives_a_rollout_or_sentences(drafts: Any) -> None:
 # Views: nothing typed becomes HTML
 
 
-@pytest.mark.parametrize("hostile", ["<img src=x onerror=alert(1)>", '"><script>', "</ol>"])
-def test_typed_markup_is_shown_as_text(hostile: str) -> None:
-    rollout, _ = build([{"ob": f"1 image({hostile.replace('(1)', '')}, 2)", "ac": "3"}])
-    spans = walk_turns(rollout.trajectory)
-    (chips,) = turn_chips(rollout.trajectory, spans, {1: hostile, 3: "\ud800\n"})
-    _, issues = build([{"ob": hostile, "ac": hostile}])
-    page = turn_html(0, hostile, {"ob": "", "ac": ""}, "", issues, chips, "extends")
-    page += code_view(rollout_to_code(rollout), "python").text
-    page += code_view(record_to_json(rollout_to_native(rollout)), "json").text
-    assert "<img" not in page
-    assert "<script" not in page
-    assert page.count("</ol>") == 1
-    page.encode("utf-8")
-
-
 def test_a_code_block_cannot_be_left() -> None:
     rollout, _ = build([{"ob": "1 image(```\n````<b>, 2)", "ac": "3"}])
     page = code_view(record_to_json(rollout_to_native(rollout)), "json").text
     assert "<b>" not in page
     assert page.count("<pre>") == 1
-
-
-def test_chips_show_what_is_carried_and_where_it_breaks() -> None:
-    def kinds(key: str) -> list[str]:
-        rollout = scenario_rollout(scenarios()[key])
-        turns = turn_chips(
-            rollout.trajectory, walk_turns(rollout.trajectory), rollout.vocab
-        )  # fmt: skip
-        letters = {"observation": "O", "action": "A", "masked": "M", "held": ".", "break": "X",
-                   "end": "|", "gap": "~"}  # fmt: skip
-        return ["".join(letters[chip.kind] for chip in chips) for chips in turns]
-
-    assert kinds("chat") == ["OOOOAA", "......OOAAA", "...........OAA"]
-    assert kinds("removed")[1] == ".....XOOOOOAAAAAA"
-    assert kinds("shortened")[1] == ".....|AA"
-    assert kinds("masked")[1] == ".......OOOOMMM"
-    assert kinds("empty")[1] == "|AAA"
-
-
-def test_turns_before_one_that_cannot_be_read_keep_their_chips() -> None:
-    chat = scenarios()["chat"]
-    drafts = list(chat.drafts)
-    whole = diagnose(scenario_rollout(chat))
-    for bad in range(len(drafts)):
-        typed = [*drafts[:bad], replace(drafts[bad], ac="x"), *drafts[bad + 1 :]]
-        rollout, issues = drafts_to_rollout(typed, chat.vocab, "typed")
-        assert rollout is None
-        read = diagnose_before(typed, issues, chat.vocab)
-        assert (read.spans if read else ()) == whole.spans[:bad]
-
-
-def test_every_turn_that_blocks_is_named() -> None:
-    drafts = [TurnDraft("1 2", "3", "-1")] * 11
-    drafts[2] = TurnDraft("1", "x", "-1")
-    _, issues = drafts_to_rollout(drafts, {}, "typed")
-    said = outcome_html(drafts, issues, None)
-    assert "1 field cannot be read (turn 2); the figures below wait for it." in said
-    drafts[10] = TurnDraft("1", "x", "-1")
-    drafts[0] = TurnDraft("1 2", "3", "-1 -2")
-    drafts[1] = TurnDraft("1 2", "3", "")
-    _, issues = drafts_to_rollout(drafts, {}, "typed")
-    said = outcome_html(drafts, issues, None)
-    assert "2 fields cannot be read (turn 2, turn 10)" in said
-    assert "logprobs do not match (turn 0, turn 1); the figures below wait for them." in said
-
-
-def test_long_turns_are_shown_around_the_break_and_at_the_end() -> None:
-    many = " ".join(map(str, range(900)))
-    rollout, _ = build(
-        [{"ob": many, "ac": "7"}, {"ob": "1", "ac": "8", "history": "edits", "edits": "450: 5000"}],
-    )
-    spans = walk_turns(rollout.trajectory)
-    _, chips = turn_chips(rollout.trajectory, spans, {})
-    assert len(chips) < 130
-    assert [chip.label for chip in chips if chip.kind == "break"] == ["5000"]
-    assert [chip.kind for chip in chips].count("gap") == 2
-    assert chips[-1].position == 902
 
 
 # Code and JSON beside the editor
@@ -668,6 +595,14 @@ def test_too_long_for_an_address() -> None:
     drafts = (TurnDraft(noise, "1"),)
     parameters, sentence = address_of(scenarios()["chat"], drafts, "chat")
     assert parameters == {"scenario": None, "turns": None}
+    assert "too long for an address" in sentence
+
+
+def test_no_address_is_offered_that_cannot_be_read() -> None:
+    """Many alike tokens pack into few characters, but inflate beyond what is read."""
+    drafts = tuple(TurnDraft(" ".join(["100"] * 1900), "7 " * 1900) for _ in range(16))
+    parameters, sentence = address_of(scenarios()["chat"], drafts, "chat")
+    assert parameters["turns"] is None
     assert "too long for an address" in sentence
 
 

@@ -118,10 +118,14 @@ def address_of(
     if drafts == scenario.drafts:
         return parameters, "Copy the page's address to share this scenario."
     packed = encode_drafts(drafts)
-    if len(packed) > MAX_STATE_CHARS:
+    try:
+        readable = decode_drafts(packed) == drafts
+    except FieldError:  # too many characters, or too many once inflated
+        readable = False
+    if not readable:
         return parameters, (
-            f"These turns need more than {MAX_STATE_CHARS:,} characters, too long for an "
-            "address: it leads to the scenario as it was loaded. Copy the JSON below instead."
+            "These turns are too long for an address: it leads to the scenario as it was loaded. "
+            "Copy the JSON below instead."
         )
     parameters["turns"] = packed
     return parameters, "Copy the page's address to share these turns."

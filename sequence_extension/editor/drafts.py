@@ -12,9 +12,9 @@ from sequence_extension.cookbook import (
     Transition,
     tinker,
 )
+from sequence_extension.editor.changes import apply_edits
 from sequence_extension.editor.fields import (
     FieldError,
-    apply_edits,
     parse_elements,
     parse_logprobs,
     parse_reward,
@@ -175,7 +175,7 @@ def drafts_to_rollout(
         if length > MAX_DRAFT_LENGTH:
             message = (
                 f"Turn {turn} holds {length:,} tokens with its history, but the editor draws at "
-                f"most {MAX_DRAFT_LENGTH:,}. Long rollouts belong in section 9."
+                f"most {MAX_DRAFT_LENGTH:,}. Long rollouts belong in section 10."
             )
             issues.append(FieldIssue(turn, "ob", message))
             history = None

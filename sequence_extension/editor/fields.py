@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sequence_extension.rollout import MAX_TOKEN_ID, image_chunk, made_up_logprob
 from sequence_extension.text import shown
 
 # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
-# of one turn with its history. Longer rollouts are read in section 9.
+# of one turn with its history. Longer rollouts are read in section 10.
 MAX_FIELD_CHARS = 20_000
 MAX_FIELD_TOKENS = 2_000
 
@@ -27,13 +27,13 @@ def split_field(text: str, pattern: str) -> list[str]:
     if len(text) > MAX_FIELD_CHARS:
         raise FieldError(
             f"holds {len(text):,} characters, but the editor reads at most "
-            f"{MAX_FIELD_CHARS:,} a field. Long rollouts belong in section 9."
+            f"{MAX_FIELD_CHARS:,} a field. Long rollouts belong in section 10."
         )
     pieces = re.findall(pattern, text)
     if len(pieces) > MAX_FIELD_TOKENS:
         raise FieldError(
             f"holds {len(pieces):,} entries, but the editor reads at most "
-            f"{MAX_FIELD_TOKENS:,} a field. Long rollouts belong in section 9."
+            f"{MAX_FIELD_TOKENS:,} a field. Long rollouts belong in section 10."
         )
     return pieces
 
@@ -63,6 +63,18 @@ def parse_token_id(piece: str) -> int:
             "a name and its number of tokens."
         )
     raise FieldError(f"{shown(piece)} is not a token id. Type a whole number such as 300.")
+
+
+def element_text(element: Any) -> str:
+    """A flat element as `parse_elements` reads it: a token id, or `image(name, tokens)`."""
+    if isinstance(element, int):
+        return str(element)
+    return f"image({element.data.decode('utf-8', 'surrogatepass')}, {element.expected_tokens})"
+
+
+def elements_text(elements: Iterable[Any]) -> str:
+    """Flat elements as `parse_elements` reads them."""
+    return " ".join(map(element_text, elements))
 
 
 def parse_elements(text: str, images: bool = True) -> list[Any]:
@@ -101,83 +113,6 @@ def parse_elements(text: str, images: bool = True) -> list[Any]:
         except FieldError as error:
             raise FieldError(f"index {index}: {error}") from None
     return elements
-
-
-def apply_edits(history: Sequence[Any], text: str) -> list[Any]:
-    """The carried history after the changes of one edits field.
-
-    All positions count elements of the history before any change, so the order of the
-    changes does not matter, except among insertions before one and the same position.
-
-    Args:
-        history: Previous observation + previous action.
-        text: `7: 13` replaces, `7-9:` removes, `7+: 13 14` inserts before; `;` separates.
-
-    Raises:
-        FieldError: The rest of a sentence that begins with the name of the field.
-    """
-    count = len(history)
-    before: dict[int, list[Any]] = {}
-    instead: dict[int, list[Any]] = {}
-    if len(text) > MAX_FIELD_CHARS:
-        raise FieldError(
-            f"holds {len(text):,} characters, but the editor reads at most {MAX_FIELD_CHARS:,}."
-        )
-    changes = [change.strip() for change in text.split(";")]
-    for index, change in enumerate(changes):
-        if not change:
-            continue
-        match = re.fullmatch(r"([0-9]{1,9})\s*(\+|-\s*([0-9]{1,9}))?\s*:(.*)", change, re.DOTALL)
-        if match is None:
-            raise FieldError(
-                f"change {index}: {shown(change)} is not a change. Type `7: 13` to replace, "
-                "`7-9:` to remove or `7+: 13 14` to insert; separate changes with `;`."
-            )
-        first = int(match[1])
-        inserts = match[2] == "+"
-        last = int(match[3]) if match[3] else first
-        end = count if inserts else count - 1
-        if end < 0:
-            raise FieldError(
-                f"change {index}: {shown(change)} has nothing to change, because no history is "
-                "carried here. Clear this field."
-            )
-        if max(first, last) > end:
-            raise FieldError(
-                f"change {index}: {shown(change)} is outside the carried history. "
-                f"Type a position from 0 to {end}."
-            )
-        if last < first:
-            raise FieldError(
-                f"change {index}: {shown(change)} runs backwards. Type `{last}-{first}:` instead."
-            )
-        try:
-            new = parse_elements(match[4])
-        except FieldError as error:
-            raise FieldError(f"change {index}, {error}") from None
-        if inserts:
-            if not new:
-                raise FieldError(
-                    f"change {index}: {shown(change)} inserts nothing. Type the tokens to insert "
-                    f"after the colon, as in `{first}+: 13`."
-                )
-            before.setdefault(first, []).extend(new)
-            continue
-        for position in range(first, last + 1):
-            if position in instead:
-                raise FieldError(
-                    f"change {index}: {shown(change)} touches position {position} a second time. "
-                    "Change every position once."
-                )
-            instead[position] = new if position == first else []
-    result: list[Any] = []
-    for position in range(count + 1):
-        result.extend(before.get(position, ()))
-        if position in instead:
-            result.extend(instead[position])
-        elif position < count:
-            result.append(history[position])
-    return result
 
 
 def parse_logprobs(text: str, turn: int, count: int) -> list[float] | None:

@@ -1,8 +1,8 @@
-"""Section 2: fields, chips and sentences of the editor."""
+"""Section 2: what the editor's turns become, as the browser is told."""
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import marimo as mo
@@ -10,45 +10,116 @@ import marimo as mo
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.editor.drafts import FieldIssue, TurnDraft, drafts_to_rollout
+from sequence_extension.editor.clicks import Click, apply_click
+from sequence_extension.editor.drafts import (
+    FieldIssue,
+    TurnDraft,
+    drafts_to_rollout,
+    next_draft,
+)
+from sequence_extension.editor.fields import FieldError
+from sequence_extension.editor.scenarios import Scenario, scenarios
+from sequence_extension.figures.palette import PALETTE
 from sequence_extension.formats.native import element_to_native
-from sequence_extension.page.html import code_spans, note
-from sequence_extension.rollout import model_input_to_elements
-from sequence_extension.text import count_of, number_text
+from sequence_extension.page.html import code_spans
+from sequence_extension.rollout import Rollout, model_input_to_elements
+from sequence_extension.text import count_of, number_text, printable, visible_text
 from sequence_extension.turns import TurnSpan
+from sequence_extension.wording import span_words
 
 
-def draft_widgets(draft: TurnDraft) -> Any:
-    """The fields of one turn as `mo.ui.dictionary`, keyed by `TurnDraft` attribute."""
-    modes = {
-        "carries the history over": "extends",
-        "edits the history": "edits",
-        "replaces the history": "replaces",
-    }
-    shown_as = {mode: label for label, mode in modes.items()}
+@dataclass(frozen=True)
+class Edited:
+    """What the reader has built by now.
 
-    def text(label: str, value: str, placeholder: str = "") -> Any:
-        return mo.ui.text(
-            value, label=label, placeholder=placeholder, debounce=400, full_width=True
+    Attributes:
+        serial: Of the browser's state.
+        scenario: The one that was loaded last.
+        drafts: The turns as typed, the click included.
+        issues: Of all fields.
+        rollout: None while a field cannot be read.
+        diagnosis: Of the rollout.
+        click_issue: Why the click could not be made, or "".
+    """
+
+    serial: int
+    scenario: Scenario
+    drafts: tuple[TurnDraft, ...]
+    issues: list[FieldIssue]
+    rollout: Rollout | None
+    diagnosis: Diagnosis | None
+    click_issue: str
+
+
+def edited(state: Mapping[str, Any]) -> Edited:
+    """The browser's state (see `TurnsEditor`), read."""
+    scenario = scenarios()[state["scenario"]]
+    drafts = tuple(TurnDraft(**draft) for draft in state["drafts"])
+    problem = ""
+    if state["click"]:
+        try:
+            drafts = apply_click(drafts, Click(**state["click"]))
+        except FieldError as error:
+            problem = str(error)
+    changed = "" if drafts == scenario.drafts else ", edited"
+    rollout, issues = drafts_to_rollout(drafts, scenario.vocab, scenario.title + changed)
+    diagnosis = diagnose(rollout) if rollout else None
+    return Edited(state["serial"], scenario, drafts, issues, rollout, diagnosis, problem)
+
+
+def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
+    """What the browser shows of the reader's turns; all texts in its HTML are escaped.
+
+    Args:
+        result: From `edited`.
+        note: A sentence about the address, while nothing was changed yet.
+
+    Returns:
+        serial; drafts; next (a turn to add); lesson and outcome (HTML); stale (a field cannot be
+        read); click_issue (HTML); turns, a dictionary per turn: verdict, splits, chips, readable,
+        observation and action (elements), issues (HTML by field).
+    """
+    read = result.diagnosis or diagnose_before(result.drafts, result.issues, result.scenario.vocab)
+    chips = turn_chips(read.rollout.trajectory, read.spans, read.rollout.vocab) if read else []
+    steps = read.rollout.trajectory.transitions if read else []
+    sizes = [(len(model_input_to_elements(step.ob)), len(step.ac.tokens)) for step in steps]
+    turns: list[dict[str, Any]] = []
+    for turn in range(len(result.drafts)):
+        readable = turn < len(chips)
+        span = read.spans[turn] if read and readable else None
+        fields: dict[str, list[FieldIssue]] = {}
+        for issue in result.issues:
+            if issue.turn == turn:
+                fields.setdefault(issue.field, []).append(issue)
+        refused = read is not None and read.built.error_code is not None
+        turns.append(
+            {
+                "verdict": span_words(span, refused) if span else "",
+                "splits": bool(span and span.splits),
+                "chips": [asdict(chip) for chip in chips[turn]] if readable else [],
+                "readable": readable,
+                "observation": sizes[turn][0] if readable else 0,
+                "action": sizes[turn][1] if readable else 0,
+                "issues": {field: issues_html(mine) for field, mine in fields.items()},
+            }
         )
-
-    return mo.ui.dictionary(
-        {
-            "history": mo.ui.dropdown(
-                modes,
-                value=shown_as[draft.history],
-                allow_select_none=False,
-                label="The observation",
-                full_width=True,
-            ),
-            "edits": text("Changes to the history", draft.edits, "7: 13; 8-9:; 10+: 14"),
-            "ob": text("New observation tokens", draft.ob, "none"),
-            "ac": text("Action tokens", draft.ac, "none"),
-            "logprobs": text("Logprobs", draft.logprobs, "none reported"),
-            "reward": text("Reward", draft.reward, "0"),
-            "masked": mo.ui.checkbox(draft.masked, label="Masked"),
-        }
+    lesson = html.escape(
+        result.scenario.lesson
+        if result.drafts == result.scenario.drafts
+        else f"“{result.scenario.title}”, edited."
     )
+    if note and not result.serial:
+        lesson = f'<span class="issue"><b>!</b> {code_spans(note)}</span> {lesson}'
+    return {
+        "serial": result.serial,
+        "drafts": [asdict(draft) for draft in result.drafts],
+        "next": asdict(next_draft(result.drafts)),
+        "lesson": lesson,
+        "outcome": outcome_html(result) + (mini_staircase(read.spans) if read else ""),
+        "stale": result.diagnosis is None,
+        "click_issue": f"<b>✕</b> {code_spans(result.click_issue)}" if result.click_issue else "",
+        "turns": turns,
+    }
 
 
 @dataclass(frozen=True)
@@ -100,10 +171,10 @@ def turn_chips(
             else:
                 kind = "held" if position < span.position else "observation"
             if isinstance(element, int):
-                label, text = str(element), vocab.get(element, "")
+                label, text = str(element), visible_text(vocab.get(element, ""))
             else:
                 label, text = (
-                    str(element_to_native(element)["image"]),
+                    printable(str(element_to_native(element)["image"]), 24),
                     count_of(element.length, "token"),
                 )
             chips.append(Chip(position, label, text, kind))
@@ -111,93 +182,74 @@ def turn_chips(
     return turns
 
 
-def chips_html(chips: Sequence[Chip], label: str) -> str:
-    """Elements of one turn as a row of chips: position, id, text; runs open with their letter.
-
-    Args:
-        chips: From `turn_chips`.
-        label: Accessible name of the list.
-    """
-    letters = {"held": "=", "break": "O", "observation": "O", "action": "A", "masked": "A"}
-    words = {
-        "held": "carried over", "observation": "new observation", "action": "action",
-        "masked": "action, masked", "break": "differs here", "end": "ends here", "gap": "left out",
-    }  # fmt: skip
-    cells: list[str] = []
-    previous = ""
-    for chip in chips:
-        text = "".join(char if char.isprintable() else "␤" for char in chip.text[:40])
-        name = "".join(char if char.isprintable() else "?" for char in chip.label[:24])
-        group = "observation" if chip.kind == "break" else chip.kind
-        letter = letters.get(chip.kind, "") if group != previous else ""
-        mark = "✕" if chip.kind in ("break", "end") else letter
-        previous = group
-        cells.append(
-            f'<li class=edit-chip-{chip.kind} title="{words[chip.kind]}">'
-            f"<small>{chip.position if chip.kind not in ('end', 'gap') else ''}"
-            f"<b>{mark}</b></small>"
-            f"<span>{html.escape(name)}</span><i>{html.escape(text)}</i>"
-        )
-    return (
-        f'<ol class="edit-chips" tabindex="0" aria-label="{html.escape(label)}">'
-        f"{''.join(cells)}</ol>"
-    )
-
-
 def issues_html(issues: Sequence[FieldIssue]) -> str:
-    """The sentences beside one field; the place is kept when there are none."""
-    lines = "".join(
-        f'<p class="edit-issue edit-issue-{"bad" if issue.fatal else "look"}">'
+    """The sentences beside one field."""
+    return "".join(
+        f'<p class="issue{" bad" if issue.fatal else ""}">'
         f"<b>{'✕' if issue.fatal else '!'}</b> {code_spans(issue.message)}</p>"
         for issue in issues
     )
-    return f'<div role="status">{lines}</div>'
 
 
-def turn_html(
-    turn: int,
-    verdict: str,
-    widgets: Mapping[str, Any],
-    remove: Any,
-    issues: Sequence[FieldIssue],
-    chips: Sequence[Chip],
-    history: str,
-) -> str:
-    """One turn of the editor: its fields, the sentences beside them, its tokens.
-
-    Hidden fields stay in the page, so that what was typed in them is kept.
-
-    Args:
-        turn: Index of the turn.
-        verdict: A few words beside the number of the turn.
-        widgets: One UI element per `TurnDraft` attribute.
-        remove: The button that removes the turn.
-        issues: Of this turn only.
-        chips: Of this turn; empty when it, or a turn before it, could not be read.
-        history: The history mode as it stands.
-    """
-    hint = '<p class="edit-hint">Positions: the small numbers at the turn before.</p>'
-    cells: list[str] = []
-    for name, widget in widgets.items():
-        hidden = (name == "history" and turn == 0) or (
-            name == "edits" and (turn == 0 or history != "edits")
+def mini_staircase(spans: Sequence[TurnSpan]) -> str:
+    """The turns as bars one below the other: read again, new, said; a cross where one splits."""
+    longest = max((span.observation + span.action for span in spans), default=1) or 1
+    scale, step = 160 / longest, 7
+    bars: list[str] = []
+    for row, span in enumerate(spans):
+        parts = (
+            (0, span.position, "zero"),
+            (span.position, span.observation, "observation"),
+            (
+                span.observation,
+                span.observation + span.action,
+                "masked" if span.masked else "action",
+            ),
         )
-        mine = [issue for issue in issues if issue.field == name]
-        cells.append(
-            f'<div class="edit-field edit-{name}"{" hidden" if hidden and not mine else ""}>'
-            f"{widget}{hint if name == 'edits' else ''}{issues_html(mine)}</div>"
-        )
+        bars += [
+            f'<rect x="{start * scale:.1f}" y="{row * step}" width="{(end - start) * scale:.1f}" '
+            f'height="{step - 2}" fill="{PALETTE[kind]["fill"]}"/>'
+            for start, end, kind in parts
+            if end > start
+        ]
+        if span.splits:
+            bars.append(
+                f'<rect x="{span.position * scale - 1:.1f}" y="{row * step - 1}" width="3" '
+                f'height="{step}" fill="{PALETTE["break"]["fill"]}"/>'
+            )
+    height = max(len(spans) * step, 1)
     return (
-        f'<fieldset class="edit-turn"><legend>Turn {turn} <span>{html.escape(verdict)}</span>'
-        f'</legend><div class="edit-fields">{"".join(cells)}</div>'
-        f'<div class="edit-foot">{chips_html(chips, f"Tokens of turn {turn}")}'
-        f"<div>{remove}</div></div></fieldset>"
+        f'<svg width="162" height="{height}" viewBox="0 -1 162 {height + 1}" role="img" '
+        f'aria-label="The turns as bars">{"".join(bars)}</svg>'
     )
 
 
-def waiting() -> mo.Html:
-    """What stands in place of a figure while the editor cannot be read."""
-    return note("This comes back once every field of section 2 can be read.")
+def outcome_html(result: Edited) -> str:
+    """The line that stays in sight: how many datums these turns become, or why none."""
+    diagnosis = result.diagnosis
+    if diagnosis is None:
+        bad = [issue for issue in result.issues if issue.fatal]
+        unmatched = [issue for issue in result.issues if issue.unmatched]
+
+        def places(issues: Sequence[FieldIssue]) -> str:
+            return ", ".join(f"turn {turn}" for turn in sorted({issue.turn for issue in issues}))
+
+        also = f", and logprobs do not match ({places(unmatched)})" if unmatched else ""
+        return (
+            f"<p><b>No trajectory yet.</b> {count_of(len(bad), 'field')} cannot be read "
+            f"({places(bad)}){also}; the figures below show what could be read last.</p>"
+        )
+    if diagnosis.built.error_message:
+        return f"<p><b>No datum.</b> {code_spans(diagnosis.built.error_message)}</p>"
+    data = diagnosis.built.data
+    trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
+    return (
+        f"<p>{count_of(len(result.drafts), 'turn')} "
+        f"{'becomes' if len(result.drafts) == 1 else 'become'} "
+        f"<b>{count_of(len(data), 'datum')}</b>: "
+        f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
+        f"{count_of(trained, 'action token')} are trained.</p>"
+    )
 
 
 def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
@@ -230,39 +282,6 @@ def diagnose_before(
     first = min((issue.turn for issue in issues if issue.fatal), default=len(drafts))
     rollout, _ = drafts_to_rollout(drafts[:first], vocab, "")
     return diagnose(rollout) if rollout else None
-
-
-def outcome_html(
-    drafts: Sequence[TurnDraft], issues: Sequence[FieldIssue], diagnosis: Diagnosis | None
-) -> str:
-    """The line under the editor: how many datums these turns become, or why none."""
-    if diagnosis is None:
-        bad = [issue for issue in issues if issue.fatal]
-        unmatched = [issue for issue in issues if issue.unmatched]
-
-        def places(found: Sequence[FieldIssue]) -> str:
-            return ", ".join(f"turn {turn}" for turn in sorted({issue.turn for issue in found}))
-
-        also = f", and logprobs do not match ({places(unmatched)})" if unmatched else ""
-        return (
-            f'<p class="edit-outcome" role="status"><b>No trajectory yet.</b> '
-            f"{count_of(len(bad), 'field')} cannot be read ({places(bad)}){also}; the figures "
-            f"below wait for {'it' if len(bad) + len(unmatched) == 1 else 'them'}.</p>"
-        )
-    if diagnosis.built.error_message:
-        return (
-            f'<p class="edit-outcome" role="status"><b>No datum.</b> '
-            f"{code_spans(diagnosis.built.error_message)}</p>"
-        )
-    data = diagnosis.built.data
-    trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
-    return (
-        f'<p class="edit-outcome" role="status">{count_of(len(drafts), "turn")} '
-        f"{'becomes' if len(drafts) == 1 else 'become'} "
-        f"<b>{count_of(len(data), 'datum')}</b>: "
-        f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
-        f"{count_of(trained, 'action token')} are trained.</p>"
-    )
 
 
 def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:

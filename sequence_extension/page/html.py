@@ -103,6 +103,11 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{html.escape(text)}</p>')
 
 
+def follows(view: Any) -> mo.Html:
+    """A view of what section 2 holds: dimmed while a field there cannot be read."""
+    return mo.Html(f'<div class="seq-follows">{mo.as_html(view).text}</div>')
+
+
 def table_box(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
     """A table under its caption that scrolls on narrow screens; `table` goes to `table_html`."""
     title = f'<b class="seq-caption">{html.escape(caption)}</b>'

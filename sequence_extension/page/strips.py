@@ -15,10 +15,20 @@ from sequence_extension.alignment import (
 )
 from sequence_extension.break_table import break_marks
 from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.editor.code import rollout_to_code
 from sequence_extension.figures.runs import runs_chart, runs_finding
 from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW
-from sequence_extension.page.html import details_table, figure_box, note, table_box
+from sequence_extension.formats.native import record_to_json, rollout_to_native
+from sequence_extension.page.html import (
+    code_view,
+    details_table,
+    figure_box,
+    fold,
+    note,
+    table_box,
+)
 from sequence_extension.page.views import strip_figure
+from sequence_extension.rollout import Rollout
 
 
 def window_controls(diagnosis: Diagnosis) -> Any:
@@ -86,3 +96,11 @@ def strips_view(diagnosis: Diagnosis, place: Any) -> Any:
             ),
         ]
     )
+
+
+def code_folds(rollout: Rollout) -> str:
+    """The same trajectory as Python and as JSON, to unfold, as HTML."""
+    native = record_to_json(rollout_to_native(rollout))
+    return fold(
+        "The same trajectory as Python", code_view(rollout_to_code(rollout), "python").text
+    ) + fold("The same trajectory as JSON", code_view(native, "json").text)

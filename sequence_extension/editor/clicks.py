@@ -1,0 +1,155 @@
+"""A token that was clicked: replaced, removed, or given a neighbour, in the turns as typed."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sequence_extension.editor.changes import Changes, parse_changes
+from sequence_extension.editor.drafts import TurnDraft
+from sequence_extension.editor.fields import FieldError, elements_text, parse_elements
+from sequence_extension.rollout import made_up_logprob
+
+
+@dataclass(frozen=True)
+class Click:
+    """One change by hand.
+
+    Attributes:
+        turn: The turn whose token was clicked.
+        position: In that turn's observation + action; an image is one element. An insertion may
+            name the end of the observation or of the action.
+        what: "replace", "insert" (before the position) or "delete".
+        text: The tokens to put there, as typed.
+        part: Where an insertion belongs that stands between observation and action.
+    """
+
+    turn: int
+    position: int
+    what: Literal["replace", "insert", "delete"]
+    text: str = ""
+    part: Literal["observation", "action"] = "observation"
+
+
+def histories(drafts: Sequence[TurnDraft]) -> list[list[Any]]:
+    """What each turn would carry over: the previous observation + action, as flat elements.
+
+    Raises:
+        FieldError: A turn cannot be read.
+    """
+    carried: list[list[Any]] = []
+    held: list[Any] = []
+    for draft in drafts:
+        carried.append(held)
+        kept = [] if draft.history == "replaces" else held
+        if draft.history == "edits":
+            kept = parse_changes(draft.edits, len(held)).made(held)
+        held = [*kept, *parse_elements(draft.ob), *parse_elements(draft.ac, images=False)]
+    return carried
+
+
+def edited(items: list[Any], index: int, click: Click, new: Sequence[Any]) -> list[Any]:
+    """A list after the click at one of its indices."""
+    until = index + (click.what != "insert")
+    return [*items[:index], *new, *items[until:]]
+
+
+def edit_history(draft: TurnDraft, history: list[Any], click: Click, new: list[Any]) -> TurnDraft:
+    """A click on a token that the turn carries over becomes a change to the history."""
+    text = draft.edits if draft.history == "edits" else ""
+    changes: Changes = parse_changes(text, len(history))
+    part, index, position = changes.place(history, click.position)
+    if position is None:
+        part[:] = edited(part, index, click, new)
+    elif click.what == "insert":
+        changes.before.setdefault(position, []).extend(new)
+    else:
+        changes.instead[position] = new
+    return replace(draft, history="edits", edits=changes.text())
+
+
+def edit_logprobs(draft: TurnDraft, index: int, click: Click, count: int) -> str:
+    """The logprobs field after a click in the action, so that each token keeps its own.
+
+    Args:
+        draft: The turn before the click.
+        index: Of the clicked token in the action.
+        click: What was done.
+        count: Tokens put there.
+    """
+    pieces = draft.logprobs.replace(",", " ").split()
+    typed = [piece for piece in pieces if piece not in ("...", "…")]
+    if draft.logprobs.strip().lower() == "auto" or index >= len(typed):
+        return draft.logprobs
+    made_up = [f"{made_up_logprob(click.turn, index + at):g}" for at in range(count)]
+    if click.what == "replace":
+        made_up[:1] = [typed[index]][:count]
+    return " ".join([*edited(typed, index, click, made_up), *pieces[len(typed) :]])
+
+
+def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, ...]:
+    """The turns as typed after a click.
+
+    Raises:
+        FieldError: One plain sentence: the turns, or the new tokens, cannot be read, or no such
+            token stands there.
+    """
+    if not 0 <= click.turn < len(drafts):
+        raise FieldError(f"There is no turn {click.turn}.")
+    draft, history = drafts[click.turn], histories(drafts[: click.turn + 1])[click.turn]
+    changes = parse_changes(draft.edits if draft.history == "edits" else "", len(history))
+    carried = 0 if draft.history == "replaces" else len(changes.made(history))
+    observation, action = parse_elements(draft.ob), parse_elements(draft.ac, images=False)
+    start = carried + len(observation)
+    in_action = click.position > start or (
+        click.position == start and (click.what != "insert" or click.part == "action")
+    )
+    try:
+        new = [] if click.what == "delete" else parse_elements(click.text, images=not in_action)
+    except FieldError as error:
+        raise FieldError(f"Token {error}") from None
+    if click.what != "delete" and not new:
+        raise FieldError("Type a token id to put there.")
+    last = start + len(action) - (click.what != "insert")
+    if not 0 <= click.position <= last:
+        raise FieldError(f"Turn {click.turn} has no position {click.position}.")
+    if in_action:
+        index = click.position - start
+        text = elements_text(edited(action, index, click, new))
+        changed = replace(draft, ac=text, logprobs=edit_logprobs(draft, index, click, len(new)))
+    elif click.position >= carried:
+        text = elements_text(edited(observation, click.position - carried, click, new))
+        changed = replace(draft, ob=text)
+    else:
+        changed = edit_history(draft, history, click, new)
+    later = carry_on(drafts[click.turn + 1 :], start + len(action), click, len(new))
+    return (*drafts[: click.turn], changed, *later)
+
+
+def carry_on(
+    drafts: Sequence[TurnDraft], count: int, click: Click, inserted: int
+) -> list[TurnDraft]:
+    """The later turns, with their changes to the history kept at the tokens that they name.
+
+    Args:
+        drafts: The turns after the clicked one.
+        count: Elements of the clicked turn before the click.
+        click: What was done.
+        inserted: Elements put there.
+    """
+    result = list(drafts)
+    position = click.position
+    with contextlib.suppress(FieldError):  # what cannot be read is left as it was typed
+        for at, draft in enumerate(drafts):
+            if draft.history == "replaces":
+                break
+            if draft.history == "edits":
+                changes = parse_changes(draft.edits, count)
+                kept = len(changes.made([0] * count))
+                reached = changes.follow(position, int(click.what != "insert"), inserted)
+                result[at] = replace(draft, edits=changes.text())
+                if reached is None:
+                    break
+                count, position = kept, reached
+            count += len(parse_elements(draft.ob)) + len(parse_elements(draft.ac, images=False))
+    return result
