@@ -21,12 +21,13 @@ from tinker_cookbook.rl.data_processing import (
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
 from tinker_cookbook.rl.metrics import incorporate_kl_penalty
 from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
-from tinker_cookbook.rl.rollouts import do_single_rollout
+from tinker_cookbook.rl.rollouts import do_group_rollout, do_single_rollout
 from tinker_cookbook.rl.train import train_step
 from tinker_cookbook.rl.types import (
     PARSE_ERROR_MASKED_METRIC_KEY,
     STOP_METRIC_PREFIX,
     Env,
+    EnvGroupBuilder,
     InitialObservationOverflow,
     StopReason,
     Trajectory,
@@ -46,6 +47,7 @@ __all__ = [
     "DataValidationError",
     "Env",
     "EnvFromMessageEnv",
+    "EnvGroupBuilder",
     "InitialObservationOverflow",
     "InlineExecutor",
     "Message",
@@ -63,6 +65,7 @@ __all__ = [
     "Transition",
     "assemble_training_data",
     "compute_advantages",
+    "do_group_rollout",
     "do_single_rollout",
     "get_recommended_renderer_name",
     "get_text_content",

@@ -9,29 +9,35 @@ Invariants:
 5. A prompt that keeps the tokens ends as the cookbook's prompt does.
 """
 
+import pickle
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripted import Replay, ScriptEnv, call, renderer_of, replay
-from tinker_cookbook.renderers import Message
+from scripted import Replay, ScriptEnv, call, renderer_of, replay, sampled
+from tinker_cookbook.renderers import Message, get_renderer, get_text_content
 from tinker_cookbook.rl.data_processing import trajectory_to_data
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
 from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
 from tinker_cookbook.rl.rollout_runner import RolloutHooks, run_rollout
-from tinker_cookbook.rl.types import Trajectory
+from tinker_cookbook.rl.rollouts import do_group_rollout, do_single_rollout
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Trajectory
+from tinker_cookbook.tool_use import build_agent_tool_env, simple_tool_result, tool
+from tinker_cookbook.tool_use.types import ToolResult
 
 from sequence_extension import TokenPreservingEnv
 from sequence_extension.cookbook import wait_for
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.env import TokenPreservingBuilder
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
-from sequence_extension.env.policies import policy_names
+from sequence_extension.env.policies import ScriptedPolicy, policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import OFFLINE_VOCABULARY, offline_tokenizer
 from sequence_extension.rollout import model_input_to_elements
 
 
@@ -283,7 +289,8 @@ def test_an_unread_answer_leaves_the_prompt_empty_and_the_next_one_rendered() ->
     answers = [with_end(renderer, "13", end) for end in ("none", "own", "own", "own")]
     trajectory, _ = replay(renderer, START, FOLLOW, answers, terminate_on_parse_error=False)
     assert trajectory.transitions[1].ob.length == 0
-    assert [turn.metrics[FALLBACK_METRIC] for turn in trajectory.transitions] == [1, 1, 0, 0]
+    recorded = [turn.metrics.get(FALLBACK_METRIC) for turn in trajectory.transitions]
+    assert recorded == [1, 1, 0, None]  # behind the last answer there is no prompt
 
 
 def test_a_call_without_text_has_no_end_in_deepseeks_history() -> None:
@@ -305,3 +312,125 @@ def test_a_call_without_text_has_no_end_in_deepseeks_history() -> None:
     assert second.ob.to_ints()[: len(running)] == running
     tail = str(renderer.tokenizer.decode(second.ob.to_ints()[len(running) :]))
     assert tail == f"<{bar}tool{gap}output{gap}begin{bar}>13<{bar}tool{gap}output{gap}end{bar}>"
+
+
+# --- in use: an environment of one's own, a group, a recipe --------------------------------------
+
+
+class Sums(MessageEnv):
+    """Asks small sums; each right answer earns a point."""
+
+    def __init__(self, sums: Sequence[tuple[int, int]]) -> None:
+        self.sums = list(sums)
+        self.messages: list[Message] = []
+
+    async def initial_observation(self) -> list[Message]:
+        left, right = self.sums[0]
+        self.messages += [{"role": "user", "content": f"What is {left} + {right}?"}]
+        return list(self.messages)
+
+    async def step(self, message: Message) -> MessageStepResult:
+        self.messages += [message]
+        right = str(sum(self.sums.pop(0))) in get_text_content(message)
+        done = not self.sums
+        seen = list(self.messages) if done else await self.initial_observation()
+        return MessageStepResult(reward=float(right), episode_done=done, next_messages=seen)
+
+
+@dataclass(frozen=True)
+class SumsGroup(EnvGroupBuilder):
+    """A builder as recipes write them: it knows nothing of kept tokens."""
+
+    renderer: Any
+    size: int = 2
+
+    async def make_envs(self) -> list[Env]:
+        sums = [(2, 3), (5, 3), (8, 7)]
+        return [EnvFromMessageEnv(self.renderer, Sums(sums)) for _ in range(self.size)]
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Any]]:
+        return [(float(at), {"place": at}) for at in range(len(trajectory_group))]
+
+    def logging_tags(self) -> list[str]:
+        return ["sums"]
+
+
+def test_an_environment_of_ones_own_gives_one_datum() -> None:
+    renderer = renderer_of("qwen3")
+    policy = ScriptedPolicy(renderer, "reasoning")
+    sums = [(2, 3), (5, 3), (8, 7)]
+    kept = wait_for(do_single_rollout(policy, TokenPreservingEnv(renderer, Sums(sums))))
+    plain = wait_for(do_single_rollout(policy, EnvFromMessageEnv(renderer, Sums(sums))))
+    assert [turn.reward for turn in kept.transitions] == [1.0, 1.0, 1.0]
+    assert len(trajectory_to_data(kept, 1.0)) == 1
+    assert len(trajectory_to_data(plain, 1.0)) == 3
+
+
+def test_a_builder_is_wrapped_and_stays_the_builders_own() -> None:
+    renderer = get_renderer("qwen3", offline_tokenizer(), model_name=OFFLINE_VOCABULARY)
+    builder = pickle.loads(pickle.dumps(TokenPreservingBuilder(SumsGroup(renderer))))
+    policy = ScriptedPolicy(renderer, "reasoning")
+    group = wait_for(do_group_rollout(builder, policy))
+    assert [len(trajectory_to_data(part, 1.0)) for part in group.trajectories_G] == [1, 1]
+    assert group.get_total_rewards() == [3.0, 4.0]
+    assert group.metrics_G == [{"place": 0}, {"place": 1}]
+    assert builder.logging_tags() == ["sums"]
+    plain = wait_for(do_group_rollout(SumsGroup(renderer), policy))
+    assert [len(trajectory_to_data(part, 1.0)) for part in plain.trajectories_G] == [3, 3]
+
+
+def test_an_environment_with_ways_of_its_own_is_not_wrapped() -> None:
+    class Own(EnvFromMessageEnv):
+        pass
+
+    with pytest.raises(TypeError, match="Own is not an EnvFromMessageEnv; let its class inherit"):
+        TokenPreservingEnv.of(Own(renderer_of("qwen3"), Sums([(1, 2)])))
+
+
+class Calculator:
+    @tool
+    async def add(self, a: int, b: int) -> ToolResult:
+        """Adds two numbers."""
+        return simple_tool_result(str(a + b))
+
+
+async def no_reward(messages: list[Message]) -> tuple[float, dict[str, float]]:
+    return 1.0, {}
+
+
+@dataclass(frozen=True)
+class ToolGroup(EnvGroupBuilder):
+    """As the cookbook's tool recipes make theirs."""
+
+    renderer: Any
+
+    async def make_envs(self) -> list[Env]:
+        add = Calculator().add
+        prefix = self.renderer.create_conversation_prefix_with_tools([add.to_spec()])
+        start = [*prefix, Message(role="user", content="6 + 7, then twice that?")]
+        return [build_agent_tool_env(self.renderer, [add], start, no_reward, max_turns=4)]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in renderer_names() if not name.startswith(("role_colon", "llama3"))]
+)
+def test_the_cookbooks_tool_environment_keeps_its_tokens(name: str) -> None:
+    renderer = renderer_of(name)
+    builder = ToolGroup(renderer)
+    (env,) = wait_for(builder.make_envs())
+    messages = wait_for(env.message_env.initial_observation())
+    answers = []
+    for arguments in ('{"a": 6, "b": 7}', '{"a": 13, "b": 13}', None):
+        answer: dict[str, Any] = {"role": "assistant", "content": "I add." if arguments else "26"}
+        if arguments:
+            answer["tool_calls"] = [call("add", arguments, 0)]
+        answers.append((sampled(renderer, name, messages, answer), "stop"))
+    group = wait_for(do_group_rollout(TokenPreservingBuilder(builder), Replay(answers)))
+    (trajectory,) = group.trajectories_G
+    assert len(trajectory.transitions) == 3
+    assert fallbacks(trajectory) == []
+    assert len(trajectory_to_data(trajectory, 1.0)) == 1
+    read = str(renderer.tokenizer.decode(trajectory.transitions[2].ob.to_ints()))
+    assert "26" in read.rpartition("13")[2]  # the tool's second answer

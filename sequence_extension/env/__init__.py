@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from sequence_extension import modules_of
 
 if TYPE_CHECKING:
-    from sequence_extension.env.token_preserving import TokenPreservingEnv
+    from sequence_extension.env.token_preserving import TokenPreservingBuilder, TokenPreservingEnv
 
-__all__ = ["TokenPreservingEnv"]
+__all__ = ["TokenPreservingBuilder", "TokenPreservingEnv"]
 
 _module = modules_of(__name__)
 

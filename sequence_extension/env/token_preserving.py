@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sequence_extension.cookbook import EnvFromMessageEnv, tinker
+from sequence_extension.cookbook import (
+    Env,
+    EnvFromMessageEnv,
+    EnvGroupBuilder,
+    Trajectory,
+    tinker,
+)
 from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
 from sequence_extension.rollout import elements_to_model_input, model_input_to_elements
 from sequence_extension.text import first_sentence
@@ -44,8 +50,8 @@ class TokenPreservingEnv(EnvFromMessageEnv):
     where the message environment changed or dropped earlier messages or the answer, or where
     an answer did not parse, the observation is that rendering, as the cookbook gives it.
 
-    Each step that gives a next observation records in its metrics `token_preserving/fallback`
-    (1.0 if it was rendered anew, 0.0 if not), and with 1.0 in its logs
+    Each step after which the episode goes on records in its metrics `token_preserving/fallback`
+    (1.0 if the next observation was rendered anew, 0.0 if not), and with 1.0 in its logs
     `token_preserving/reason`.
 
     It is a choice: with reasoning kept, the model sees its earlier thoughts, which its chat
@@ -58,6 +64,23 @@ class TokenPreservingEnv(EnvFromMessageEnv):
     _anchor: Anchor | None = None
     _rendered = False
     _reason = ""
+
+    @classmethod
+    def of(cls, env: Env) -> "TokenPreservingEnv":
+        """The same environment, not yet begun, with its tokens kept: for one that a recipe made.
+
+        Raises:
+            TypeError: It is another environment, or a subclass with ways of its own. Let that
+                class inherit from `TokenPreservingEnv` in place of `EnvFromMessageEnv`.
+        """
+        if type(env) is not EnvFromMessageEnv:
+            raise TypeError(
+                f"{type(env).__name__} is not an EnvFromMessageEnv; let its class inherit from "
+                "TokenPreservingEnv in place of EnvFromMessageEnv."
+            )
+        kept = cls.__new__(cls)
+        vars(kept).update(vars(env))
+        return kept
 
     async def initial_observation(self) -> Any:
         """The first observation, as the cookbook renders it."""
@@ -82,10 +105,10 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         self._rendered = False
         result = await super().step(action, extra=extra)
         self._observation = result.next_observation
+        if result.episode_done:
+            return result
         if not self._rendered:
             self._messages = self._anchor = None  # an empty prompt continues no conversation
-            if result.episode_done:
-                return result
             self._reason = "the answer did not parse, so the cookbook goes on without a prompt"
         metrics = {**result.metrics, FALLBACK_METRIC: float(bool(self._reason))}
         logs = {**result.logs, REASON_LOG: self._reason} if self._reason else result.logs
@@ -140,6 +163,38 @@ class TokenPreservingEnv(EnvFromMessageEnv):
                 "tail_differs", "the renderer writes something else behind this answer"
             )
         return [*tail.missing, *tail.rest]
+
+
+@dataclass(frozen=True)
+class TokenPreservingBuilder(EnvGroupBuilder):
+    """A group builder of a recipe, its environments with their tokens kept.
+
+    `do_group_rollout(TokenPreservingBuilder(builder), policy)` plays it; rewards of the group,
+    tags and cleaning up stay the builder's own. It can be pickled where the builder can.
+
+    Attributes:
+        builder: Makes environments of the class `EnvFromMessageEnv`.
+    """
+
+    builder: EnvGroupBuilder
+
+    async def make_envs(self) -> Sequence[Env]:
+        """The builder's environments, each as `TokenPreservingEnv.of` makes it."""
+        return [TokenPreservingEnv.of(env) for env in await self.builder.make_envs()]
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Any]]:
+        """As the builder has it."""
+        return await self.builder.compute_group_rewards(trajectory_group, env_group)
+
+    async def cleanup(self) -> None:
+        """As the builder has it."""
+        await self.builder.cleanup()
+
+    def logging_tags(self) -> list[str]:
+        """As the builder has it."""
+        return self.builder.logging_tags()
 
 
 def snapshot(message: Any) -> dict[str, Any]:
