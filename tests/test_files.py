@@ -531,6 +531,7 @@ def test_bounds_are_counted_before_the_work(monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("parsed all the same")
 
     monkeypatch.setattr(json, "loads", parse)
+    monkeypatch.setattr("sequence_extension.formats.json_text.from_json", parse)
     assert "at most 64 MB" in message(b" " * (MAX_FILE_BYTES + 1))
     assert "10,000,000" in message(b"[" + b"0," * (MAX_FILE_VALUES + 1))
     assert "500,000" in message(b"[]," * (MAX_FILE_CONTAINERS + 1))

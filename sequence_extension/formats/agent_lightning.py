@@ -1,6 +1,8 @@
 """Agent Lightning: events of its store, spans, and triplets."""
 
 import ast
+import contextlib
+import json
 from typing import Any
 
 from sequence_extension.formats.build import RolloutSource, TurnSource
@@ -135,8 +137,9 @@ def first_ids(attributes: dict[str, Any], keys: tuple[str, ...]) -> list[Any] | 
 def written_list(value: Any) -> list[Any] | None:
     """A list, which tracers may have written as text."""
     if isinstance(value, str) and value[:1] == "[":
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return None
+        # As JSON, or as Python shows a list.
+        for parse in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                value = parse(value)
+                break
     return value if isinstance(value, list) else None

@@ -10,7 +10,7 @@ from sequence_extension.formats.build import RolloutSource, TurnSource, build_ro
 from sequence_extension.formats.calls import CallSource, Joiner
 from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
 from sequence_extension.formats.detect import Source, inner_value, is_recognised, recognised
-from sequence_extension.formats.json_text import decode_utf8, parse_json, refuse_repeated_keys
+from sequence_extension.formats.json_text import parse_json, refuse_repeated_keys
 from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
 from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
 from sequence_extension.formats.unreadable import KnownButUnreadable, refuse
@@ -218,7 +218,7 @@ def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
             raise RecordError(f"longer than {MAX_FILE_BYTES // 2**20} MB")
         if not data:
             raise RecordError(f"more than {MAX_BLANK_LINES:,} blank lines up to here")
-        return ParsedLine(number, *parse_json(decode_utf8(data)))
+        return ParsedLine(number, *parse_json(data))
     except RecordError as error:
         return ParsedLine(number, error=error)
 
@@ -270,7 +270,7 @@ def stream_items(stream: IO[bytes]) -> Iterator[Item]:
     try:
         if len(data) + len(rest) > MAX_FILE_BYTES:
             raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
-        value, repeated = parse_json(decode_utf8(data + rest))
+        value, repeated = parse_json(data + rest)
     except RecordError as error:
         if holds_lines(first, data, rest):
             tail = itertools.chain(

@@ -166,12 +166,17 @@ def read_elements(value: Any, path: Sequence[Any]) -> tuple[list[Any], bool]:
     Raises:
         RecordError: With the index of the first wrong element.
     """
-    if type(value) is list and any(type(entry) is dict for entry in value):
-        try:
-            return ELEMENTS.validate_python(value), True
-        except ValidationError as error:
+    if isinstance(value, array):
+        return value.tolist(), False
+    try:
+        return TOKENS.validate_python(value), False
+    except ValidationError as error:
+        if type(value) is not list or not any(type(entry) is dict for entry in value):
             raise value_problem(error, path) from None
-    return read_tokens(value, path), False
+    try:
+        return ELEMENTS.validate_python(value), True
+    except ValidationError as error:
+        raise value_problem(error, path) from None
 
 
 def token_logprob(entry: Any, token: Any) -> Any:
