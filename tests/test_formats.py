@@ -343,6 +343,13 @@ def test_capture_is_sorted_by_time_and_parted_by_scope() -> None:
     assert reading.rollouts[0].group == reading.rollouts[1].group != reading.rollouts[3].group
 
 
+def test_a_call_that_was_recorded_twice_counts_once() -> None:
+    """Invariant 3: an export that was repeated after an outage."""
+    twice = sampled(P1, A1, at=1.0, sampling_session_id="s", seq_id=7)
+    rollout = only(lines(twice, twice, sampled(MERGED, A2, at=2.0)))
+    assert len(rollout.trajectory.transitions) == 2
+
+
 def test_capture_counts_what_made_no_turn() -> None:
     """Invariant 4: errors, cancelled calls, answers without a sample, samples left behind."""
     rollout = only(
@@ -548,6 +555,16 @@ def test_rewards_are_read_where_a_format_has_them() -> None:
         assert sum(transition.reward for transition in transitions) == total, form
 
 
+def test_nothing_of_a_wrapper_is_lost() -> None:
+    """Invariant 2: an object of rollouts by name, and two lists side by side."""
+    forms = trajectory_forms(SPLIT)
+    trajectory, triplets = forms["cookbook"], forms["Agent Lightning triplets"]
+    by_name = {"step": 1, "a": trajectory, "b": [trajectory], "c": triplets, "empty": []}
+    assert datum_counts(read_bounded(lines(by_name))) == [2, 2, 2]
+    side = {"rollouts": [trajectory], "failed": [trajectory], "config": {"steps": 3}}
+    assert datum_counts(read_bounded(json.dumps(side, indent=1))) == [2, 2]
+
+
 def test_groups_stay_groups() -> None:
     """Invariant 2: rollouts of one prompt share a group key, those of others do not."""
     forms = trajectory_forms(MERGED)
@@ -705,7 +722,7 @@ UNREADABLE: dict[str, tuple[Any, list[str]]] = {
     "empty": ({}, ["it is empty", "understood are"]),
     "chat without ids": (
         {"object": "chat.completion", "choices": [{"message": {"content": "a"}}]},
-        ["turn 0", "no observation", "prompt_token_ids"],
+        ["turn 0", "without token ids", "`return_token_ids: true`"],
     ),
     "trace without ids": (
         {"nodes": [{"message": {}, "sampled": True, "token_ids": [], "mask": []}]},

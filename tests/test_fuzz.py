@@ -7,8 +7,10 @@ Invariants:
 3. Large hostile files are refused by counting: within bounded time and memory.
 """
 
+import copy
 import io
 import json
+import math
 import random
 import tracemalloc
 from pathlib import Path
@@ -25,12 +27,15 @@ from sequence_extension.text import printable
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes()
 LINES = CASES.splitlines()
-FILES = [
-    b"\n".join(LINES[:4]) + b"\n",
-    b"[" + b",\n".join(LINES[14:18]) + b"]",
-    json.dumps({"trajectories": [json.loads(line) for line in LINES[21:25]]}, indent=1).encode(),
-    LINES[29],
-    json.dumps(
+FOLDER = Path(__file__).parent / "formats"
+FILES = {
+    "lines": b"\n".join(LINES[:4]) + b"\n",
+    "list": b"[" + b",\n".join(LINES[14:18]) + b"]",
+    "document": json.dumps(
+        {"trajectories": [json.loads(line) for line in LINES[21:25]]}, indent=1
+    ).encode(),
+    "one line": LINES[29],
+    "verifiers result": json.dumps(
         {
             "example_id": 3,
             "reward": 1.0,
@@ -46,15 +51,23 @@ FILES = [
             ],
         }
     ).encode(),
-    b'{"prompt_token_ids": [1], "token_ids": [2]}\n{"prompt_token_ids": [1, 2], "token_ids": [3]}',
-]
+    "calls": b'{"prompt_token_ids": [1], "token_ids": [2]}\n'
+    b'{"prompt_token_ids": [1, 2], "token_ids": [3]}',
+    **{
+        path.stem: path.read_bytes()
+        for path in sorted(FOLDER.iterdir())
+        if path.name != "expected.jsonl"
+    },
+}
 # What breaks parsers and what breaks the code behind them.
 POISON = [
     b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-0", b"0.5", b"1e2", b"9" * 40,
     b"9" * 5000, b'""', b'"\\ud800"', b'"\\u0000"', b'"<script>alert(1)</script>"', b"[]", b"{}",
     b"[[]]", b'{"image": "a", "tokens": 1}', b'{"image": "a", "tokens": 99999999}', b"[" * 3000,
     b'{"a":' * 3000, b"\xff", b"\x00", b"\xef\xbb\xbf", b"\n", b"]", b"}", b",", b'"', b"\\",
-    b'"ob": [1], "ob": [2], ', b'"append": [1], ', b'"transitions": [], ', b'"vocab": {"x": 1}, ',
+    b'"ob": [1], "ob": [2], ', b'"choices": [], ', b'"status": "error", ', b'"scope": null, ',
+    b'"session_id": 1, ', b'"samples": [{}], ', b'"nodes": [{}], ', b'"parent": 9, ',
+    b'"append": [1], ', b'"transitions": [], ', b'"vocab": {"x": 1}, ',
 ]  # fmt: skip
 
 
@@ -102,7 +115,8 @@ def check(data: bytes) -> int:
         assert len(issue.message) < 500
         assert printable(issue.message) == issue.message
     for entry in entries:
-        assert (entry["error"] is None) == (entry["tokens_processed"] is not None)
+        known = entry["tokens_processed"] is not None
+        assert (entry["error"] is None) == (known or entry.get("lengths_only", False))
     again = list(scan_stream(io.BytesIO(data), Wanted(details=1_000)))
     told = [item for item in again if isinstance(item, Item)]
     assert (len(told), len(again) - len(told)) == (len(entries), len(issues))
@@ -111,17 +125,74 @@ def check(data: bytes) -> int:
     return code
 
 
-@pytest.mark.parametrize("part", range(len(FILES)))
-def test_mutilated_files_give_sentences(part: int) -> None:
-    """Invariants 1 and 2, on 2,400 files from fixed seeds."""
-    codes = [check(mutilate(FILES[part], random.Random(1000 * part + n))) for n in range(400)]
+@pytest.mark.parametrize("name", FILES)
+def test_mutilated_files_give_sentences(name: str) -> None:
+    """Invariants 1 and 2, on 2,000 files of all formats from fixed seeds."""
+    codes = [check(mutilate(FILES[name], random.Random(f"{name} {n}"))) for n in range(100)]
     # Most are broken, some are whole by luck; a test in which none breaks tests nothing.
-    assert codes.count(2) > 200
+    assert codes.count(2) > 40
+
+
+ODD: list[Any] = [
+    None, True, False, 0, -1, 3, 2**31, 2**70, 0.5, math.nan, -math.inf, "", "x", "NaN", "[1, 2]",
+    "[" * 99, "error", "token_id:7", [], [1], [None], [[]], [[1, 2]], [{}], {}, {"x": 1},
+    {"logprob": "x"}, {"content": [{}]}, {"content": None}, {"tokens": 3}, {"image": "a"},
+]  # fmt: skip
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a value with each of its keys or indices."""
+    found: list[tuple[Any, Any]] = []
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        keys = item.keys() if isinstance(item, dict) else range(len(item))
+        found += [(item, key) for key in keys]
+        todo += [item[key] for key in keys if isinstance(item[key], dict | list)]
+    return found
+
+
+def disturb(value: Any, chance: random.Random) -> Any:
+    """One to three values replaced, dropped, doubled, wrapped or swapped with another."""
+    for _ in range(chance.randint(1, 3)):
+        spots = places(value)
+        if not spots:
+            return value
+        holder, key = chance.choice(spots)
+        kind = chance.randrange(7)
+        if kind == 0:
+            del holder[key]
+        elif kind == 1:
+            holder[key] = [holder[key]]
+        elif kind == 2:
+            holder[key] = {chance.choice(["response", "data", "metadata", "x"]): holder[key]}
+        elif kind == 3:
+            other, at = chance.choice(spots)
+            holder[key] = copy.deepcopy(other[at])
+        elif kind == 4 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(holder[key]))
+        else:
+            holder[key] = copy.deepcopy(chance.choice(ODD))
+    return value
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_disturbed_values_give_sentences(name: str) -> None:
+    """Invariants 1 and 2: JSON that parses, with values of every type in every place."""
+    try:
+        values = [json.loads(FILES[name])]
+    except ValueError:
+        values = [json.loads(line) for line in FILES[name].splitlines()]
+    for number in range(100):
+        chance = random.Random(f"{name} {number}")
+        changed = [disturb([copy.deepcopy(value)], chance) for value in values]
+        written = [json.dumps(each[0]) for each in changed if each]
+        check("\n".join(written).encode())
 
 
 def test_cut_anywhere() -> None:
     """Invariant 1: a download that stopped early, at each byte of a small file."""
-    data = FILES[3]
+    data = FILES["one line"]
     whole = report(data)
     for end in range(0, len(data), 7):
         code, entries, issues = report(data[:end])
@@ -141,9 +212,15 @@ values = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 ["transitions", "trajectories", "ob", "ac", "append", "logprobs", "reward",
-                 "metrics", "episode_done", "vocab", "name", "group", "image", "tokens", "asset",
+                 "episode_done", "vocab", "name", "group", "image", "tokens", "asset",
                  "prompt_ids", "completion_ids", "prompt_token_ids", "token_ids", "trajectory",
-                 "choices", "outputs", "1"]
+                 "choices", "outputs", "1", "scope", "kind", "samples", "prompt_tokens", "nodes",
+                 "message", "parent", "mask", "sampled", "steps", "metrics", "source", "step_id",
+                 "completion_token_ids", "response", "output", "generation_token_ids", "traces",
+                 "response_ids", "chat_completions", "model_output", "triplets", "prompt", "data",
+                 "event_type", "rollout_id", "attributes", "ob_len", "total_reward", "traj_idx",
+                 "trajectories_G", "final_rewards_G", "chunks", "rollout_details", "content",
+                 "token_logprobs", "logprob", "session_id", "status", "error", "request"]
             ),
             inner,
             max_size=5,

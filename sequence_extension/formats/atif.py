@@ -30,7 +30,8 @@ def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
     trajectories = [value]
     for trajectory in trajectories:
         nested = trajectory.get("subagent_trajectories")
-        trajectories += [each for each in nested or () if is_atif(each)]
+        listed = nested if isinstance(nested, list) else []
+        trajectories += [each for each in listed if is_atif(each)]
     sources = [read_trajectory(trajectory) for trajectory in trajectories]
     known = [source for source in sources if source.turns]
     if not known:

@@ -23,6 +23,7 @@ class CallSource:
         reward: Reported for the whole rollout.
         order: Time or serial of the call; a rollout is sorted by it where all its calls have one.
         note: A sentence about the rollout, said once.
+        serial: Of the call; one that comes again was recorded twice.
     """
 
     turn: TurnSource | None
@@ -33,6 +34,7 @@ class CallSource:
     reward: float | None = None
     order: float | None = None
     note: str | None = None
+    serial: Hashable = None
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class OpenRollout:
             prompt is kept as the file has it.
         orders: Per turn, see `CallSource.order`.
         failed: Calls that gave nothing.
+        serials: Of the calls that came.
         last: The latest prompt that was packed.
     """
 
@@ -56,10 +59,14 @@ class OpenRollout:
     shares: list[int | None] = field(default_factory=list)
     orders: list[float | None] = field(default_factory=list)
     failed: int = 0
+    serials: set[Hashable] = field(default_factory=set)
     last: Any = field(default_factory=lambda: array("i"))
 
     def add(self, call: CallSource, line: int | None, own_line: bool) -> None:
         """Take one call in; `own_line`: it stands on a line of its own, which is counted."""
+        if call.serial is not None and call.serial in self.serials:
+            return
+        self.serials.add(call.serial)
         self.source.name = self.source.name or call.name
         self.source.group = self.source.group or call.group
         if call.note and call.note not in self.source.notes:

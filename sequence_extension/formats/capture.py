@@ -65,11 +65,16 @@ def read_sample_record(record: dict[str, Any]) -> CallSource:
         record.get("prompt_tokens"),
         sampled if record.get("status", "ok") == "ok" else [],
         record.get("created_at"),
+        (record.get("sampling_session_id"), record.get("seq_id")),
     )
 
 
 def scope_call(
-    scope: dict[str, Any], prompt: Any, samples: list[tuple[Any, Any]], created: Any
+    scope: dict[str, Any],
+    prompt: Any,
+    samples: list[tuple[Any, Any]],
+    created: Any,
+    serial: tuple[Any, Any] = (None, None),
 ) -> CallSource:
     """A call with the scope that says to which rollout it belongs."""
     values = [scope.get(key) for key in SCOPE_KEYS]
@@ -99,6 +104,7 @@ def scope_call(
         failed=not samples,
         order=float(created) if type(created) in (int, float) else None,
         note=NO_TRAJECTORY if traj is None else None,
+        serial=serial if all(type(part) in (str, int) for part in serial) else None,
     )
 
 

@@ -57,33 +57,29 @@ def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:
 
 
 def is_recognised(value: Any) -> bool:
+    """True for what `is_known`, and for an object that holds some."""
+    return is_known(value) or (isinstance(value, dict) and bool(inner_values(value)))
+
+
+def inner_values(value: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Where an object that nothing recognises holds what can be: keys and values.
+
+    These are objects and lists of a known format that some program wrapped once; without any,
+    what stands under the first of `FILE_KEYS`, whatever it is.
+    """
+    known = [(key, inner) for key, inner in value.items() if is_known(inner)]
+    given = [(key, value[key]) for key in FILE_KEYS if key in value]
+    return known or given[:1]
+
+
+def is_known(value: Any) -> bool:
     """True for an object of a known format, good or bad, and for a list that starts with one."""
-    if isinstance(value, list) and value:
-        value = value[0]
+    for _ in range(2):
+        if isinstance(value, list) and value:
+            value = value[0]
     if not isinstance(value, dict):
         return False
     try:
-        return recognised(value, 0) is not None or inner_value(value) is not None
+        return recognised(value, 0) is not None
     except RecordError:
         return True
-
-
-def inner_value(value: dict[str, Any]) -> tuple[str, Any] | None:
-    """Where an object that nothing recognises holds what can be: key and value.
-
-    That is a list of trajectories under one of `FILE_KEYS`, or an object or list of a known
-    format that some program wrapped once.
-    """
-    key = next((key for key in FILE_KEYS if key in value), None)
-    if key is not None and not isinstance(value[key], dict):
-        return key, value[key]
-    for key, inner in value.items():
-        first = inner[0] if isinstance(inner, list) and inner else inner
-        if isinstance(first, dict):
-            try:
-                known = recognised(first, 0) is not None
-            except RecordError:
-                known = True
-            if known:
-                return key, inner
-    return None

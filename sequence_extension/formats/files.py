@@ -15,21 +15,21 @@ from sequence_extension.formats.native import (
     written_number,
 )
 from sequence_extension.formats.results import FileIssue, LengthsOnly
-from sequence_extension.formats.stream import iter_rollouts
+from sequence_extension.formats.stream import is_foreign, iter_rollouts
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import shown
 
 # What the log directory of a run holds that can be read, beside files of other kinds.
-RUN_FILES = ("capture/sample.jsonl", "capture.sqlite", "_rollout_summaries.jsonl")
+RUN_FILES = ("/capture/sample.jsonl", "/capture.sqlite", "_rollout_summaries.jsonl")
 
 
 def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
     """FILE arguments as files: a folder gives the files of rollouts below it, by name.
 
-    In a folder that holds files a run of the cookbook writes (`capture/sample.jsonl`,
-    `capture.sqlite`, `*_rollout_summaries.jsonl`) these are taken, else every `.jsonl` and
-    `.json` file. Folders are walked in the order of their names, so the order is stable; `-`
-    (standard input) and files stay as they are, whether they exist or not.
+    Where a run of the cookbook wrote files (`capture/sample.jsonl`, `capture.sqlite`,
+    `*_rollout_summaries.jsonl`) a folder gives these, else every `.jsonl` and `.json` file but
+    those that hold something else, such as settings. They come in the order of their paths;
+    `-` (standard input) and files stay as they are, whether they exist or not.
 
     Yields:
         Paths, and an issue for a folder in which there is nothing to read.
@@ -38,18 +38,23 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
         if argument == "-" or not os.path.isdir(argument):
             yield argument
             continue
-        files = sorted(
-            str(path)
-            for path in Path(argument).rglob("*")
-            if path.suffix in (".jsonl", ".json") or path.name == "capture.sqlite"
-        )
-        run = [path for path in files if Path(path).as_posix().endswith(RUN_FILES)]
+        paths = sorted(path for path in Path(argument).rglob("*") if path.is_file())
+        files = [path for path in paths if path.as_posix().endswith(RUN_FILES)]
         if not files:
-            yield FileIssue(
-                f"The folder {shown(argument, 200)} holds no `.jsonl`, `.json` or "
-                "`capture.sqlite` file."
-            )
-        yield from run or files
+            files = [path for path in paths if path.suffix in (".jsonl", ".json")]
+            files = [path for path in files if not holds_other_things(path)]
+        if not files:
+            yield FileIssue(f"The folder {shown(argument, 200)} holds no file of rollouts.")
+        yield from map(str, files)
+
+
+def holds_other_things(path: Path) -> bool:
+    """Whether a JSON file in a folder is no file of rollouts; one that cannot be opened may be."""
+    try:
+        with path.open("rb") as stream:
+            return is_foreign(stream)
+    except OSError:
+        return False
 
 
 def read_rollouts(

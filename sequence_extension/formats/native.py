@@ -10,7 +10,7 @@ from typing import Any
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource
 from sequence_extension.formats.calls import CallSource
-from sequence_extension.formats.responses import read_call_turn, rollout_id, rollout_key
+from sequence_extension.formats.responses import is_call, read_call_turn, rollout_id, rollout_key
 from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import label, loose_reward
 from sequence_extension.rollout import Rollout
@@ -84,6 +84,8 @@ def read_turn(value: Any, path: tuple[Any, ...] = ("transitions", 0)) -> TurnSou
         inner = tokens if isinstance(tokens, dict) else value
         turn = read_call_turn(inner)
         turn.logprobs = inner.get("completion_logprobs", turn.logprobs)
+        if not is_call(inner):
+            turn.problem = None
     else:
         turn = TurnSource(
             ob=value.get("ob"),

@@ -5,6 +5,7 @@ from typing import Any
 
 from sequence_extension.formats.build import TurnSource
 from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import label, loose_reward, named_tokens
 
 PROMPT_KEYS = (
@@ -162,12 +163,18 @@ def read_call_turn(value: dict[str, Any]) -> TurnSource:
             turn.others = [(tokens, scores) for tokens, scores, _, _ in samples[1:]]
             turn.fields = (prompt, action, logprobs)
     for key in ("request", "input"):
-        asked = value.get(key) or (value.get("data") or {}).get(key) if value else None
+        data = value.get("data")
+        asked = value.get(key) or (data.get(key) if isinstance(data, dict) else None)
         if turn.ob is None and isinstance(asked, dict):
             turn.ob, prompt = read_prompt(asked, (key,))
             if turn.ob is None and isinstance(asked.get("prompt"), list):
                 turn.ob, prompt = asked["prompt"], (key, "prompt")
     turn.fields = (prompt, *turn.fields[1:])
+    if turn.ob is None and turn.ac is None:
+        turn.problem = RecordError(
+            "a call without token ids (`prompt_token_ids`, `token_ids`); ask the server for them, "
+            "such as vLLM with `return_token_ids: true`"
+        )
     return turn
 
 

@@ -9,7 +9,7 @@ from typing import IO, Any
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
 from sequence_extension.formats.calls import CallSource, Joiner
 from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
-from sequence_extension.formats.detect import Source, inner_value, is_recognised, recognised
+from sequence_extension.formats.detect import Source, inner_values, is_recognised, recognised
 from sequence_extension.formats.json_text import parse_json, refuse_repeated_keys
 from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
 from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
@@ -32,6 +32,7 @@ Item = Rollout | FileIssue | LengthsOnly
 def file_issue(error: RecordError, line: int | None, index: int | None, name: Any) -> FileIssue:
     """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
     place = [] if line is None else [f"line {line:,}"]
+    place += ["the file"] if line is None and index is None else []
     if index is not None:
         label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
         place.append(f"trajectory {index:,}{label}")
@@ -40,7 +41,7 @@ def file_issue(error: RecordError, line: int | None, index: int | None, name: An
         place.append(f"turn {path[1]:,}")
         path = path[2:]
     place += [shown(step) if isinstance(step, str) else f"index {step:,}" for step in path]
-    where = ", ".join(place) or "the file"
+    where = ", ".join(place)
     return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
 
 
@@ -92,7 +93,7 @@ class FileReader:
                     f"{describe_value(value)}"
                 )
             sources = recognised(value, self.index)
-            inner = inner_value(value) if sources is None else None
+            inner = inner_values(value) if sources is None else []
         except KnownButUnreadable as error:
             yield from self.build_all(self.joiner.close_plain(), line)
             self.note_known(error, line)
@@ -113,22 +114,23 @@ class FileReader:
         yield from self.take_inner(value, inner, line)
 
     def take_inner(
-        self, value: dict[str, Any], inner: tuple[str, Any] | None, line: int | None
+        self, value: dict[str, Any], inner: list[tuple[str, Any]], line: int | None
     ) -> Iterator[Item]:
-        """The trajectories under a key of an object that is none itself."""
+        """The trajectories under keys of an object that is none itself."""
         yield from self.build_all(self.joiner.close_plain(), line)
-        problem = refuse(value) if inner is None else None
-        if inner is not None and not isinstance(inner[1], list | dict):
-            problem = RecordError(f"expected a list, got {describe_value(inner[1])}", inner[:1])
-        if isinstance(problem, KnownButUnreadable):
-            self.note_known(problem, line)
-        elif problem is not None:
-            file = inner is not None
-            name = value.get("name")
-            yield file_issue(problem, line, None if file else self.index, name)
-            self.index += not file
-        elif inner is not None:
-            yield from self.take(inner[1], line, False, False)
+        if not inner:
+            problem = refuse(value)
+            if isinstance(problem, KnownButUnreadable):
+                self.note_known(problem, line)
+            else:
+                yield file_issue(problem, line, self.index, value.get("name"))
+                self.index += 1
+        for key, held in inner:
+            if isinstance(held, list | dict):
+                yield from self.take(held, line, False, False)
+            else:
+                problem = RecordError(f"expected a list, got {describe_value(held)}", (key,))
+                yield file_issue(problem, line, None, None)
 
     def take_sources(
         self, sources: Sequence[Source], line: int | None, alone: bool
@@ -297,6 +299,26 @@ def holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
     opens = data.rstrip().endswith((b"[", b"{", b","))
     most = 1 if opens else MAX_FOREIGN_LINES
     return any(is_recognised(line.value) for line in itertools.islice(later, most))
+
+
+def is_foreign(stream: IO[bytes]) -> bool:
+    """Whether a JSON file holds something else altogether, such as settings or metrics.
+
+    False for what cannot be parsed: that may be a damaged file of rollouts.
+    """
+    head = next(numbered_lines(stream), None)
+    if head is None:
+        return True
+    if head[1].startswith(SQLITE_MAGIC):
+        return False
+    first = parse_line(head)
+    value = first.value
+    if first.error is not None:
+        try:
+            value, _ = parse_json(head[1] + stream.read(MAX_FILE_BYTES))
+        except RecordError:
+            return False
+    return not is_recognised(value)
 
 
 def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:

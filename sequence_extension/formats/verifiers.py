@@ -215,7 +215,8 @@ def sampled_span(ids: list[Any], mask: list[Any], number: int) -> tuple[int, int
 def call_order(trace: dict[str, Any], turns: Collection[int]) -> list[int]:
     """Nodes in the order in which they were sampled: that of the calls, then that of the nodes."""
     calls = trace.get("calls")
-    made = [call.get("node") for call in calls or () if isinstance(call, dict)]
+    listed = calls if isinstance(calls, list) else []
+    made = [call.get("node") for call in listed if isinstance(call, dict)]
     order = list(dict.fromkeys(node for node in made if type(node) is int and node in turns))
     return [*order, *(node for node in turns if node not in set(order))]
 
