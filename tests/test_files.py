@@ -474,6 +474,26 @@ def test_a_bad_line_of_jsonl_costs_that_line_only(bad: int) -> None:
     assert [(issue.line, issue.trajectory) for issue in reading.issues] == [(bad + 1, bad)]
 
 
+@pytest.mark.parametrize("bad", [b'{"name": "\xff"}', zipped(GOOD), b'{"a": nul}'])
+def test_lines_are_counted_behind_blank_ones(bad: bytes) -> None:
+    """Invariant 3: whether the line is alone, or others follow."""
+    for after in (b"", b"\n" + GOOD, b"\n\n" + GOOD):
+        (issue,) = read_bounded(b"\n" * 6 + bad + after).issues
+        assert issue.line == 7
+        assert issue.message.startswith("Line 7")
+
+
+LOG = b"INFO 2026-01-01 12:00:00 start\nWARNING: [1, 2\n"
+
+
+@pytest.mark.parametrize("log", [LOG, LOG * 20])
+def test_lines_of_a_log_in_front_cost_themselves_only(log: bytes) -> None:
+    """Invariant 4: a program that writes its log and its rollouts to one stream."""
+    reading = read_bounded(log + GOOD + b"\n" + GOOD)
+    assert len(reading.rollouts) == 2
+    assert [issue.line for issue in reading.issues] == list(range(1, log.count(b"\n") + 1))
+
+
 def test_blank_lines_without_end_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sequence_extension.formats.stream.MAX_BLANK_LINES", 4)
     """Invariant 6: millions of them would keep every reader waiting."""

@@ -139,7 +139,8 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
             many or too long together.
     """
     if len(source.turns) > MAX_ROLLOUT_TURNS:
-        raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries", ("transitions",))
+        why = "".join(f". {note.rstrip('.')}" for note in source.notes[:1])
+        raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries{why}", ("transitions",))
     label = read_name(source.name, "name")
     group = read_name(source.group, "group")
     vocab = read_vocabulary(source.vocab)

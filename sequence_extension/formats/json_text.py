@@ -15,7 +15,7 @@ MAX_FILE_VALUES = 10_000_000
 MAX_FILE_CONTAINERS = 500_000
 MAX_FILE_QUOTES = 4_000_000
 BOM = b"\xef\xbb\xbf"
-# The end of a key, as few programs write it.
+# The end of a key as few programs write it; those of others can be counted.
 SPACED_KEY = re.compile(rb'"[ \t\r\n]+:')
 # First bytes of what people upload by mistake.
 FILE_MAGIC = {
@@ -68,8 +68,8 @@ def parse_json(data: bytes) -> tuple[Any, bool]:
         value = from_json(data.removeprefix(BOM), cache_strings="keys")
     except ValueError:
         return parse_text(decode_utf8(data))
-    # Inside texts a quotation mark has a backslash in front.
-    if not SPACED_KEY.search(data):
+    # Inside texts a quotation mark has a backslash in front; a key that ends on one looks alike.
+    if b'\\\\":' not in data and not SPACED_KEY.search(data):
         keys = data.count(b'":') - data.count(b'\\":')
         if key_count(value) == keys:
             return value, False
