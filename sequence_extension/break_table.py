@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.breaks import Break
+from sequence_extension.breaks import Break, held_and_new
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.edits import ElementCodes, align_tails, codes_to_text
-from sequence_extension.rollout import element_id, model_input_to_elements, token_position
+from sequence_extension.edits import ElementCodes, kept_blocks
+from sequence_extension.rollout import element_id, token_position
 from sequence_extension.text import count_of, part_name, visible_text
 from sequence_extension.turns import trace_origin
 from sequence_extension.wording import break_headline, cause_name, gave_way
@@ -40,10 +40,10 @@ def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int
     start = found.position
     taken = found.kept + found.inserted
     codes = ElementCodes()
-    tails = codes_to_text(
-        codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
-    )
-    kept = align_tails(tails[0], tails[1]) if tails and found.bounded is None else None
+    kept = None
+    if found.bounded is None:
+        old, now = codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
+        kept = kept_blocks(old, now, found.kept)
     blocks = [("same", 0, 0, start)]
     i = j = start
     if kept is None:
@@ -88,10 +88,7 @@ def pair_blocks(
 
 def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any]]:
     """The sequence held before a turn that splits, and that turn's observation."""
-    transitions = diagnosis.rollout.trajectory.transitions
-    before = transitions[found.turn - 1]
-    held = [*model_input_to_elements(before.ob), *before.ac.tokens]
-    return held, model_input_to_elements(transitions[found.turn].ob)
+    return held_and_new(diagnosis.rollout.trajectory, found.turn)
 
 
 def break_table(

@@ -1,25 +1,29 @@
 """Where the running sequence breaks, why, and where the lost token came from."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sequence_extension.cookbook import Trajectory
 from sequence_extension.edits import (
+    Block,
+    Codes,
     Edit,
     ElementCodes,
-    align_tails,
     cheapest_edit,
-    codes_to_text,
+    kept_blocks,
 )
-from sequence_extension.hints import edit_hints, order_hint
+from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint
 from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
 from sequence_extension.text import text_bytes
 from sequence_extension.turns import Origin, TurnSpan, trace_origin
+
+# Steps (see `cheapest_edit`) that the searches of one rollout may take: about a second, and
+# per token what a datum per turn costs anyway.
+SEARCH_STEPS = 150_000_000
+SEARCH_STEPS_PER_TOKEN = 30
 
 
 @dataclass(frozen=True)
@@ -31,16 +35,19 @@ class Break:
         position: Length of the common prefix of held sequence and new observation.
         expected: Element of the held sequence at `position`.
         got: Element of the observation at `position`; None where it has ended.
-        cause: One of the named causes (design table), by the first rule that applies.
+        cause: One of the named causes, by the first rule that applies (`name_cause`).
         origin: Where `expected` came from.
         resumes_datum: Index of an earlier datum that this observation does extend, or None.
-        removed, inserted, kept: Element counts of the cheapest edit behind `position`
-            (the best edit found, where `bounded` is set).
+        removed, inserted, kept: Element counts of the cheapest edit behind `position`; where
+            `bounded` is set, as if nothing behind it had been kept.
         bounded: The sentence that names the bound when the search gave up, else None.
         held: Length of the running sequence in elements.
+        again: Tokens of the observation that are inputs of its datum and were inputs of an
+            earlier one, in order: they are processed once more. A resumed datum counts with all
+            its inputs.
+        lost: Where the change lies: in "reasoning" (an action whose text shows it), an
+            "action", an "observation", or in "both" of the latter.
         hints: Short sentences for patterns that need another remedy than the usual one.
-        again: Tokens of the new observation that were inputs of an earlier datum, in order:
-            they are processed once more. A resumed datum counts with all its inputs.
     """
 
     turn: int
@@ -56,6 +63,7 @@ class Break:
     bounded: str | None = None
     held: int = 0
     again: int = 0
+    lost: str = "observation"
     hints: tuple[str, ...] = ()
 
 
@@ -101,19 +109,16 @@ def name_cause(
     new: Sequence[Any],
     position: int,
     edit: Edit,
-    tails: Sequence[str],
+    tails: tuple[Codes, Codes],
     vocab: Mapping[int, str],
 ) -> str:
-    """The first rule of the design's table that applies.
-
-    Where the search for the cheapest edit gave up, a cause is named only if no edit that was
-    left out could change it; otherwise it is `replaced`, and the caller names the bound.
+    """The first rule that applies; `replaced` where the search for the edit gave up.
 
     Args:
         held, new: Elements of the running sequence and of the observation.
         position: Length of their common prefix, smaller than len(held).
         edit: Cheapest edit behind `position`.
-        tails: Held and new behind `position` as text (`codes_to_text`).
+        tails: Held and new behind `position`, coded.
         vocab: Text of token ids where known.
     """
     if position == len(new):
@@ -124,38 +129,34 @@ def name_cause(
         return "end_token"
     if same_text(held, new, position, vocab):
         return "retokenised"
-    pure = not edit.removed or not edit.inserted
-    if edit.exact and edit.kept and not edit.inserted:
+    if not edit.exact:
+        return "replaced"
+    if edit.kept and not edit.inserted:
         return "removed"
-    if edit.exact and not edit.removed:
+    if not edit.removed:
         return "inserted"
-    if 2 * (position + edit.kept_at_most) < len(held) and (edit.exact or not pure):
+    if 2 * (position + edit.kept) < len(held):
         return "new_context"
-    if edit.exact and edit.removed == edit.inserted:
-        old, now = tails[0], tails[1][: edit.taken]
-        changed = len(old) - common_prefix_length(old[::-1], now[::-1])
-        if Counter(old[:changed]) == Counter(now[:changed]):
-            return "reordered"
+    # what is kept is in both, so whole tails may be compared
+    if np.array_equal(np.sort(tails[0]), np.sort(tails[1][: edit.taken])):
+        return "reordered"
     return "replaced"
 
 
 def datum_codes(
     trajectory: Trajectory, spans: Sequence[TurnSpan], codes: ElementCodes
-) -> list[NDArray[np.uint32]]:
+) -> list[Codes]:
     """Every datum's whole sequence as numbers: its last turn's observation and action."""
     last = {span.datum: span.turn for span in spans}
-    sequences = []
-    for turn in last.values():
-        transition = trajectory.transitions[turn]
-        sequences.append(
-            np.concatenate(
-                [
-                    codes.encode(model_input_to_elements(transition.ob)),
-                    codes.encode(transition.ac.tokens),
-                ]
-            )
+    return [
+        np.concatenate(
+            [
+                codes.encode(model_input_to_elements(trajectory.transitions[turn].ob)),
+                codes.encode(trajectory.transitions[turn].ac.tokens),
+            ]
         )
-    return sequences
+        for turn in last.values()
+    ]
 
 
 def picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[Any]) -> int:
@@ -169,18 +170,73 @@ def picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[An
     return sum(element_length(element) - 1 for element in both)
 
 
+def read_again(
+    held: Sequence[Any],
+    new: Sequence[Any],
+    position: int,
+    edit: Edit,
+    sequences: Sequence[Codes],
+    datum: int,
+) -> int:
+    """Tokens of a datum's first observation that were inputs of an earlier datum, in order.
+
+    The most of: what the cheapest edit keeps of the sequence held, and what the datum has in
+    common with the start of any earlier one. The last element of a datum is a target, never
+    an input, on both sides.
+    """
+    mine = len(sequences[datum]) - 1
+    end = position + edit.taken
+    came_back = edit.kept > 0 and new[end - 1] == held[-1]
+    again = min(position + edit.kept - (came_back or end > mine), mine)
+    shared, tail = position, held[position:-1]
+    raw = sequences[datum].tobytes()
+    for earlier in sequences[: datum - 1]:
+        limit = min(len(earlier) - 1, mine, len(new))
+        if limit > again:
+            common = min(limit, common_prefix_length(raw, earlier.tobytes()) // 4)
+            if common > again:
+                again, shared, tail = common, common, []
+    return max(again, 0) + picture_tokens(new[:shared], tail, new[shared:])
+
+
+class Lineages:
+    """Which earlier datum a turn that splits goes on from, and how many would do.
+
+    A lineage is an open sequence: a turn may go on from the latest datum (as in the cookbook)
+    or, at a break, from any earlier one that nobody has gone on from; the longest is taken.
+    """
+
+    def __init__(self, sequences: Sequence[Codes]) -> None:
+        self._stored = [sequence.tobytes() for sequence in sequences]
+        self._continued: set[int] = set()
+
+    def resumed(self, datum: int, observation: Codes) -> int | None:
+        """The longest earlier datum that starts the first observation of `datum`."""
+        raw = observation.tobytes()
+        extended = [
+            at
+            for at, earlier in enumerate(self._stored[:datum])
+            if earlier and raw.startswith(earlier)
+        ]
+        extended.sort(key=lambda at: (len(self._stored[at]), at))
+        free = [at for at in extended if at not in self._continued]
+        self._continued.update(free[-1:])
+        return extended[-1] if extended else None
+
+    @property
+    def count(self) -> int:
+        """Datums there would be if every open sequence were kept."""
+        return sum(map(bool, self._stored)) - len(self._continued)
+
+
 def find_breaks(
     trajectory: Trajectory,
     spans: Sequence[TurnSpan],
     vocab: Mapping[int, str],
     codes: ElementCodes,
-    sequences: Sequence[NDArray[np.uint32]],
+    sequences: Sequence[Codes],
 ) -> tuple[list[Break], int]:
     """Every break with its cause, and the number of datums if lineages were tracked.
-
-    A lineage is an open sequence: a turn may go on from the latest datum (as in the
-    cookbook) or, at a break, from any earlier one that nobody has gone on from; the longest
-    is taken.
 
     Args:
         trajectory, spans: The rollout and its walk.
@@ -188,91 +244,79 @@ def find_breaks(
         codes, sequences: Coder and coded datums of `datum_codes`.
     """
     splits = [span for span in spans if span.splits]
-    # Comparisons to spend: about half a second, plus what a datum per turn costs anyway.
-    budget = 20_000_000_000 + 10_000 * sum(span.observation + span.action for span in spans)
-    stored = [sequence.tobytes() for sequence in sequences] if splits else []
+    tokens = sum(span.observation + span.action for span in spans)
+    budget = SEARCH_STEPS + SEARCH_STEPS_PER_TOKEN * tokens
+    lineages = Lineages(sequences if splits else [])
     breaks: list[Break] = []
-    continued: set[int] = set()
     for number, span in enumerate(splits):
-        previous = trajectory.transitions[span.turn - 1]
-        said = list(previous.ac.tokens)
-        held = model_input_to_elements(previous.ob)
-        held = held + said if said else held
-        new = model_input_to_elements(trajectory.transitions[span.turn].ob)
-        coded = sequences[span.datum][: len(new)]  # a datum starts with its first observation
-        tails = codes_to_text(sequences[span.datum - 1][span.position :], coded[span.position :])
+        held, new = held_and_new(trajectory, span.turn)
+        observation = sequences[span.datum][: len(new)]  # a datum starts with its observation
+        position = span.position
+        tails = (sequences[span.datum - 1][position:], observation[position:])
         share = budget // (len(splits) - number)
-        size = span.held - span.position
-        if tails is None:
-            tails, edit = ["", ""], Edit(0, 0, size, False, size, 0)
-        else:
-            edit = cheapest_edit(tails[0], tails[1], share)
+        edit = cheapest_edit(*tails, share)
         budget -= edit.work
-        cause = name_cause(held, new, span.position, edit, tails, vocab)
-        bounded = None
-        if not edit.exact:
-            bounded = (
-                f"The search for the cheapest edit stopped at its bound of {share:,} "
-                f"comparisons ({size:,} held against {len(new) - span.position:,} new "
-                "elements); the counts are those of the best edit found."
-            )
-        hints: list[str] = []
-        end = span.position + edit.taken
-        blocks = (
-            align_tails(tails[0], tails[1][: edit.taken])
-            if cause in ("removed", "inserted")
-            else None
+        found = Break(
+            turn=span.turn,
+            position=position,
+            expected=held[position],
+            got=new[position] if position < len(new) else None,
+            cause=name_cause(held, new, position, edit, tails, vocab),
+            origin=trace_origin(spans, span.turn, position),
+            resumes_datum=lineages.resumed(span.datum, observation),
+            removed=edit.removed,
+            inserted=edit.inserted,
+            kept=edit.kept,
+            bounded=None if edit.exact else bound_sentence(share, tails),
+            held=span.held,
+            again=read_again(held, new, position, edit, sequences, span.datum),
         )
-        if blocks is not None:
-            whole = [(0, 0, span.position)]
-            whole += [(span.position + a, span.position + b, length) for a, b, length in blocks]
-            hints = edit_hints(held, new[:end], spans, span.turn, whole, vocab)
-        raw = coded.tobytes()
-        extended = [
-            datum
-            for datum, earlier in enumerate(stored[: span.datum])
-            if earlier and raw.startswith(earlier)
-        ]
-        extended.sort(key=lambda datum: (len(stored[datum]), datum))
-        resumes = extended[-1] if extended else None
-        free = [datum for datum in extended if datum not in continued]
-        if free:
-            continued.add(free[-1])
-        # the last element held was a target, never an input: not read before
-        came_back = edit.kept > 0 and new[span.position + edit.taken - 1] == held[-1]
-        again = span.position + edit.kept - came_back
-        shared, tail = span.position, held[span.position : -1]
-        if resumes is not None and len(sequences[resumes]) - 1 > again:
-            again = shared = len(sequences[resumes]) - 1
-            tail = []
-        again += picture_tokens(new[:shared], tail, new[shared:])
-        breaks.append(
-            Break(
-                turn=span.turn,
-                position=span.position,
-                expected=held[span.position],
-                got=new[span.position] if span.position < len(new) else None,
-                cause=cause,
-                origin=trace_origin(spans, span.turn, span.position),
-                resumes_datum=resumes,
-                removed=edit.removed,
-                inserted=edit.inserted,
-                kept=edit.kept,
-                bounded=bounded,
-                held=span.held,
-                again=again,
-                hints=tuple(hints),
-            )
-        )
-    datums = sum(1 for sequence in sequences if len(sequence))
-    lineages = datums - len(continued)
+        breaks.append(with_changes(found, held, new, spans, edit, tails, vocab))
+    count = lineages.count if splits else sum(map(bool, map(len, sequences)))
     backwards = {
         span.turn for span in splits if span.observation < spans[span.turn - 1].observation
     }
-    hint = order_hint(trajectory, datums, lineages) if backwards else None
+    hint = order_hint(trajectory, len(sequences), count) if backwards else None
     if hint is not None:
         breaks = [
             replace(item, hints=(*item.hints, hint)) if item.turn in backwards else item
             for item in breaks
         ]
-    return breaks, lineages
+    return breaks, count
+
+
+def held_and_new(trajectory: Trajectory, turn: int) -> tuple[list[Any], list[Any]]:
+    """The sequence held before a turn that splits, and that turn's observation."""
+    before = trajectory.transitions[turn - 1]
+    held = [*model_input_to_elements(before.ob), *before.ac.tokens]
+    return held, model_input_to_elements(trajectory.transitions[turn].ob)
+
+
+def bound_sentence(share: int, tails: tuple[Codes, Codes]) -> str:
+    """What is said where the search for the cheapest edit gave up."""
+    return (
+        f"The search for the cheapest edit stopped at its bound of {share:,} steps "
+        f"({len(tails[0]):,} held against {len(tails[1]):,} new elements)."
+    )
+
+
+def with_changes(
+    found: Break,
+    held: Sequence[Any],
+    new: Sequence[Any],
+    spans: Sequence[TurnSpan],
+    edit: Edit,
+    tails: tuple[Codes, Codes],
+    vocab: Mapping[int, str],
+) -> Break:
+    """The break with what can be said about the elements that changed."""
+    blocks: list[Block] | None = None
+    if edit.exact and found.cause in ("removed", "inserted", "replaced"):
+        blocks = kept_blocks(tails[0], tails[1][: edit.taken], edit.kept, cells=2_000_000)
+    if blocks is None:
+        return replace(found, lost=found.origin.part)
+    start = found.position
+    blocks = [(0, 0, start), *((start + a, start + b, length) for a, b, length in blocks)]
+    changes = changes_of(held, new[: start + edit.taken], blocks, spans, found.turn)
+    hints = [] if found.cause == "replaced" else change_hints(changes, vocab)
+    return replace(found, lost=lost_part(changes, vocab), hints=tuple(hints))

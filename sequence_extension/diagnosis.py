@@ -1,8 +1,10 @@
 """Everything that is said about one rollout: `diagnose`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from sequence_extension.breaks import Break, datum_codes, find_breaks
+from sequence_extension.cookbook import Trajectory
 from sequence_extension.datums import Built, build_datums
 from sequence_extension.edits import ElementCodes
 from sequence_extension.rollout import Rollout
@@ -36,12 +38,40 @@ class Diagnosis:
     lineages: int = 0
 
 
-def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
+def diagnose(
+    trajectory: Trajectory | Rollout,
+    vocab: Mapping[int, str] | None = None,
+    *,
+    advantage: float = 1.0,
+) -> Diagnosis:
     """Datums, breaks with causes, warnings and price of one rollout.
 
-    Never raises on a faulty rollout: what `trajectory_to_data` refuses is in `built`, and
-    breaks and warnings are given all the same.
+    Args:
+        trajectory: The cookbook's `Trajectory`, or a `Rollout`, which has a name as well.
+        vocab: Text of token ids where known, for causes and messages; in place of the
+            rollout's own. A piece of a character is written with a lone surrogate for each
+            byte (`bytes.decode(errors="surrogateescape")`).
+        advantage: The number that every trained action token of its datums gets.
+
+    Returns:
+        The diagnosis. A rollout that `trajectory_to_data` refuses is no exception: the refusal
+        is in `built`, and breaks and warnings are given all the same.
+
+    >>> from tinker_cookbook.completers import TokensWithLogprobs
+    >>> from tinker_cookbook.rl.types import Trajectory, Transition
+    >>> import tinker
+    >>> def turn(ob, ac):
+    ...     tokens = TokensWithLogprobs(tokens=ac, maybe_logprobs=[-0.5] * len(ac))
+    ...     return Transition(tinker.ModelInput.from_ints(ob), tokens, 0.0, False)
+    >>> turns = [turn([1, 2], [3, 4, 5]), turn([1, 2, 5, 6], [7])]
+    >>> found = diagnose(Trajectory(turns, tinker.ModelInput.empty()))
+    >>> [(item.turn, item.position, item.cause) for item in found.breaks]
+    [(1, 2, 'removed')]
     """
+    if isinstance(trajectory, Trajectory):
+        rollout = Rollout("rollout", trajectory, vocab or {})
+    else:
+        rollout = trajectory if vocab is None else replace(trajectory, vocab=vocab)
     trajectory = rollout.trajectory
     built = build_datums(trajectory, advantage)
     spans = walk_turns(trajectory)
@@ -71,8 +101,3 @@ def diagnose(rollout: Rollout, advantage: float = 1.0) -> Diagnosis:
         tokens_unmerged=unmerged,
         lineages=lineages,
     )
-
-
-def lineage_count(diagnosis: Diagnosis) -> int:
-    """Datums there would be if a turn could go on from any earlier sequence, not only the last."""
-    return diagnosis.lineages

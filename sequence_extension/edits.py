@@ -1,16 +1,18 @@
-"""The cheapest edit between two sequences."""
+"""The cheapest edit between what was held behind a break and what came instead."""
 
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz.distance import LCSseq
 
 from sequence_extension.rollout import MAX_TOKEN_ID, common_prefix_length
+
+# A kept block: where it starts in what was held, where in what came, and its length.
+Block = tuple[int, int, int]
+Codes = NDArray[np.uint32]
 
 
 class ElementCodes:
@@ -23,7 +25,7 @@ class ElementCodes:
     def __init__(self) -> None:
         self._rare: dict[Any, int] = {}
 
-    def encode(self, elements: Sequence[Any]) -> NDArray[np.uint32]:
+    def encode(self, elements: Sequence[Any]) -> Codes:
         """One number per element."""
         try:
             codes = np.asarray(array("I", elements), dtype=np.uint32)
@@ -47,58 +49,6 @@ class ElementCodes:
         return self._rare.setdefault(element, MAX_TOKEN_ID + 1 + len(self._rare))
 
 
-def codes_to_text(*parts: NDArray[np.uint32]) -> list[str] | None:
-    """Number sequences as strings, one character per element, for the diff library.
-
-    rapidfuzz reads a string in place, where it would hash every entry of a list. Numbers
-    that are no code point are ranked first; None when there are too many distinct ones.
-    """
-    joined = np.concatenate(parts)
-    if len(joined) and int(np.max(joined)) > 0x10F7FF:
-        distinct, ranks = np.unique(joined, return_inverse=True)
-        if len(distinct) > 0x10F800:
-            return None
-        joined = ranks.astype(np.uint32)
-    # Surrogates (0xD800 to 0xDFFF) are no characters: step over them.
-    joined = (joined + np.uint32(0x800) * (joined >= 0xD800)).astype("<u4")
-    cuts = np.cumsum([len(part) for part in parts])[:-1]
-    return [part.tobytes().decode("utf-32-le") for part in np.split(joined, cuts)]
-
-
-def narrow_texts(left: str, right: str) -> tuple[str, str, bool]:
-    """Both texts over an alphabet of at most 256 letters: equal letters stay equal.
-
-    Their common subsequence is never shorter than that of the originals, and rapidfuzz finds
-    it several times faster, so it proves cheaply what cannot be better.
-
-    Returns:
-        The two texts, and whether nothing was merged, so that the bound is the value.
-    """
-    joined = np.frombuffer((left + right).encode("utf-32-le"), dtype="<u4")
-    _, ranks, counts = np.unique(joined, return_inverse=True, return_counts=True)
-    # Common letters share their new letter with rare ones only: the bound stays close.
-    order = np.empty(len(counts), dtype=np.uint32)
-    order[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.uint32) % 256
-    text = order[ranks].astype(np.uint8).tobytes().decode("latin-1")
-    return text[: len(left)], text[len(left) :], len(counts) <= 256
-
-
-def subsequence_reach(needle: str, hay: str) -> tuple[int, int]:
-    """How much of `needle`, from its start, `hay` contains in order, and where it ends there.
-
-    Leftmost matching, so both numbers are best possible: no longer prefix fits, and this one
-    does not fit into less of `hay`.
-    """
-    matched = end = 0
-    while matched < len(needle):
-        found = hay.find(needle[matched], end)
-        if found < 0:
-            break
-        run = common_prefix_length(needle, hay, matched, found)
-        matched, end = matched + run, found + run
-    return matched, end
-
-
 @dataclass(frozen=True)
 class Edit:
     """The cheapest edit of what was held behind a break into what came instead.
@@ -107,17 +57,15 @@ class Edit:
         taken: How much of the new tail it explains; what follows is simply new.
         kept: Elements kept, in order; `removed` and `inserted` follow from it.
         size: Length of the held tail.
-        exact: False when the search gave up; then this is the best edit found.
-        kept_at_most: No cheapest edit keeps more than this.
-        work: Comparisons spent.
+        work: Steps spent, see `cheapest_edit`.
+        exact: False where the budget did not allow the search; then nothing is kept.
     """
 
     taken: int
     kept: int
     size: int
-    exact: bool
-    kept_at_most: int
-    work: int
+    work: int = 0
+    exact: bool = True
 
     @property
     def removed(self) -> int:
@@ -130,164 +78,242 @@ class Edit:
         return self.taken - self.kept
 
 
-def cheapest_edit(held: str, new: str, work: int) -> Edit:
+def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     """Cheapest edit of `held` into a prefix of `new`, the rest of `new` being free.
 
-    With L(j) the longest common subsequence of `held` and `new[:j]` (rapidfuzz), the edit
-    into `new[:j]` removes len(held) - L(j) and inserts j - L(j). Cheapest, and keeping most
-    among equals, is the j with the largest gain 2 L(j) - j, the largest such j among equals.
-    L never falls and grows by at most 1 per step, so two known values bound the gain between
-    them, and most stretches of j are ruled out without a look. A gain never exceeds
-    2 len(held) - j, so no j beyond 2 len(held) matters.
+    Among equally cheap ones, the one that keeps more. Few changes are found by their number,
+    whatever the lengths; more by the longest common subsequence of `held` with every prefix of
+    `new`, looked for in a band around the diagonal: an edit that costs no more than the band
+    is wide cannot leave it. To remove all costs len(held), so the search ends.
 
     Args:
-        held, new: One character per element; their first characters differ.
-        work: Comparisons (cells of the dynamic program over a small alphabet) to spend.
+        held, new: Coded elements; their first elements differ.
+        budget: Steps to spend, each about 10 ns on one core. Counted, not timed: the same
+            rollout gets the same answer everywhere.
     """
     size = len(held)
     new = new[: 2 * size]
-    reach, _ = subsequence_reach(new, held)
-    matched, complete = subsequence_reach(held, new)
-    if matched == size:
-        best = max((reach, reach), (2 * size - complete, complete))
-    else:
-        best, complete = (reach, reach), len(new) + 1
-    kept = {reach: reach, complete: size}
-    backward = (held[::-1], new[::-1])
-    narrow: list[tuple[str, str, bool]] = []
-    spent = 0
-
-    def probe(taken: int, floor: int | None = None) -> int | None:
-        """An upper bound on L(taken), exact where it could win; None when work has run out."""
-        nonlocal spent, best
-        gain, leader = best
-        need = (gain + taken + 1) // 2 if taken > leader else (gain + taken) // 2 + 1
-        tail = common_prefix_length(backward[0], backward[1], 0, len(new) - taken)
-        rows, columns = size - tail, taken - tail
-        # Values far below `need` are of no use: the library may stop early on them.
-        if floor is None:
-            floor = need - (size - gain) // 2 - 32
-        floor = max(0, floor - tail)
-        band = rows + columns - 2 * floor
-        cells = min(rows * columns, max(rows, columns) * band) + 16 * (rows + columns)
-        texts = [(held[:rows], new[:columns], True, 8)]
-        if cells > 1_000_000:
-            if not narrow:
-                narrow.append(narrow_texts(held, new))
-            small, short, same = narrow[0]
-            texts = [(small[:rows], short[:columns], same, 1), *([] if same else texts)]
-        bound = 0
-        for old, now, same, price in texts:
-            if spent + price * cells > work:
-                return None
-            spent += price * cells
-            found = LCSseq.similarity(old, now, score_cutoff=floor or None)
-            bound = tail + (found if found or not floor else floor - 1)
-            if same and (found or not floor):
-                kept[taken] = bound
-                best = max(best, (2 * bound - taken, taken))
-            elif bound < need:
-                break
-        return bound
-
-    # Likely places to end: where the last of what was held turns up again, or after as many
-    # elements as were held. A small band around the diagonal settles them cheaply.
-    likely = {min(size, len(new))}
-    for length in (64, 16, 4):
-        found = new.find(held[-length:])
-        if found >= 0:
-            likely.add(found + min(length, size))
-            break
-    for taken in likely - {0}:
-        probe(taken, floor=min(size, taken) - 256)
-    # Open stretches of j with bounds on L just inside both ends. Left of `reach` and right of
-    # `complete` the gain only falls; between them something is removed and inserted.
-    stretches: list[tuple[int, ...]] = []
-
-    def consider(left: int, left_kept: int, right: int, right_kept: int) -> None:
-        """Keep an open stretch for later if a j in it could still win."""
-        right_kept = min(right_kept, left_kept + right - left)
-        peak = min(max(left + right_kept - left_kept, left + 1), right - 1)
-        gain = 2 * min(left_kept + peak - left, right_kept) - peak
-        if left < peak and (gain, peak) > best:
-            heappush(stretches, (-gain, -peak, left, left_kept, right, right_kept))
-
-    consider(reach, reach - 1, complete, size - 1)
-    most = 0
-    while stretches:
-        gain, peak, left, left_kept, right, right_kept = heappop(stretches)
-        if (-gain, -peak) <= best:
-            break
-        bound = kept[-peak] if -peak in kept else probe(-peak)
-        if bound is None:
-            most = max(right_kept, *(stretch[-1] for stretch in stretches), 0)
-            break
-        consider(left, left_kept, -peak, bound)
-        consider(-peak, bound, right, right_kept)
-    taken = best[1]
-    return Edit(taken, kept[taken], size, not most, max(most, kept[taken]), spent)
+    limit = min(size, 200, int((budget / 50) ** 0.5))
+    found = few_changes(held, new, limit)
+    if found is not None:
+        return Edit(*found, size, 50 * (size + found[0] - 2 * found[1]) ** 2)
+    work, band, most = 50 * limit**2, 2048, simple_edit(held, new)
+    while True:
+        band = min(band, most) if most > 16 * band else most
+        work += size * (min(3 * band, len(new)) // 64 + 100)
+        if work > budget:
+            return Edit(0, 0, size, budget, exact=False)
+        kept = common_lengths(held, new, band)
+        cost = size + np.arange(len(kept)) - 2 * kept
+        taken = int(len(kept) - 1 - np.argmin(cost[::-1]))
+        if cost[taken] <= band:
+            return Edit(taken, int(kept[taken]), size, work)
+        band, most = 4 * band, min(most, int(cost[taken]))
 
 
-def align_tails(held: str, new: str, cells: int = 40_000_000) -> list[tuple[int, int, int]] | None:
-    """What a cheapest edit of `held` into `new` keeps, in as few blocks as two readings give.
+def simple_edit(held: Codes, new: Codes) -> int:
+    """Cost of the cheapest edit that only removes or only inserts: no cheapest one costs more."""
+    old, now = held.tolist(), new.tolist()
+    kept = 0
+    for code in old:
+        kept += kept < len(now) and code == now[kept]
+    cost = len(old) - kept
+    kept = 0
+    for taken, code in enumerate(now, 1):
+        kept += code == old[kept]
+        if kept == len(old):
+            return min(cost, taken - kept)
+    return cost
 
-    rapidfuzz keeps one bit per cell to find its way back, so the work is bounded. Several
-    edits may be equally cheap; read from the front and from the back, the one with fewer
-    blocks is taken.
+
+def few_changes(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
+    """(taken, kept) of the cheapest edit if it has at most `limit` changes, else None.
+
+    Myers, "An O(ND) difference algorithm" (1986), with a free end: the search ends with the
+    fewest changes that use up `held`.
+    """
+    old, now = held.tolist(), new.tolist()
+    raw, other = held.tobytes(), new.tobytes()
+    size, end = len(old), len(now)
+    reach = {0: 0}  # per diagonal (inserted less removed) how much of `held` is used up
+    for changes in range(limit + 1):
+        # of edits with equally many changes, the one furthest to the right keeps most
+        for diagonal in range(changes, -changes - 1, -2):
+            i = reach.get(diagonal - 1, -1)  # one more inserted
+            i = max(i, reach.get(diagonal + 1, -2) + 1)  # one more removed
+            i = 0 if not changes else i
+            if i < 0 or i > size or i + diagonal > end or i + diagonal < 0:
+                reach.pop(diagonal, None)
+                continue
+            j = i + diagonal
+            if i < size and j < end and old[i] == now[j]:
+                i += common_prefix_length(raw, other, 4 * i, 4 * j) // 4
+            reach[diagonal] = i
+            if i == size:
+                return size + diagonal, size - (changes - diagonal) // 2
+    return None
+
+
+def common_lengths(held: Codes, new: Codes, band: int) -> NDArray[np.int64]:
+    """Length of the longest common subsequence of `held` with `new[:j]`, for every j from 0.
+
+    A row of the table is one whole number, a bit per element of `new` (Crochemore and others
+    2001): a bit that is 0 says that the length grows there.
 
     Args:
-        held, new: One character per element, `new` cut where the cheapest edit ends.
-        cells: Most cells allowed, after a common end is cut off.
-
-    Returns:
-        Blocks (start in held, start in new, length) in order; None beyond the bound.
+        held, new: Coded elements.
+        band: Pairs further from the diagonal than this are not looked at; lengths that need
+            some come out too small.
     """
-    tail = common_prefix_length(held[::-1], new[::-1])
-    rows, columns = len(held) - tail, len(new) - tail
-    if rows * columns > cells:
+    columns = np.flatnonzero(np.isin(new, held))  # only these can ever match
+    grows = np.zeros(len(new) + 1, dtype=np.int64)
+    row, low, high = 0, 0, 0  # the columns that the row stands for
+
+    def close(until: int) -> None:
+        """Write down the columns that no further row looks at."""
+        nonlocal row, low
+        bits = (row & ((1 << (until - low)) - 1)).to_bytes((until - low) // 8 + 1, "little")
+        ones = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
+        grows[columns[low:until] + 1] = 1 - ones[: until - low]
+        row, low = row >> (until - low), until
+
+    height = max(band, 1)
+    for start in range(0, len(held), height):
+        block = held[start : start + height]
+        first, last = np.searchsorted(columns, [start - band, start + len(block) + band])
+        close(max(low, min(int(first), high)))
+        row, high = row | ((1 << (int(last) - high)) - 1) << (high - low), int(last)
+        seen = new[columns[low:high]]
+        order = np.argsort(seen, kind="stable")
+        values, starts = np.unique(seen[order], return_index=True)
+        ends = [*starts.tolist(), len(order)][1:]
+        places = dict(zip(values.tolist(), zip(starts.tolist(), ends, strict=True), strict=True))
+        masks: dict[int, int] = {}
+        full, room = (1 << (high - low)) - 1, 64_000_000  # room for masks, in bytes
+        for count, code in enumerate(block.tolist()):
+            if code not in places:
+                continue
+            mask = masks.get(code, 0)
+            if not mask:
+                for place in order[slice(*places[code])].tolist():
+                    mask |= 1 << place
+                if room > 0:
+                    masks[code] = mask
+                    room -= mask.bit_length() // 8
+            hits = row & mask
+            row = (row + hits) | (row - hits)
+            if not count % 64:
+                row &= full  # carries
+        row &= full
+    close(high)
+    return np.cumsum(grows)
+
+
+def kept_blocks(held: Codes, new: Codes, kept: int, cells: int = 30_000_000) -> list[Block] | None:
+    """What a cheapest edit of `held` into `new` keeps, in as few blocks as possible.
+
+    Args:
+        held, new: Coded elements, `new` cut where the edit ends.
+        kept: How many elements it keeps.
+        cells: Most cells of a table that are filled; beyond, None.
+    """
+    removed, inserted = len(held) - kept, len(new) - kept
+    if (removed + 1) * (inserted + 1) <= cells // 1_000:
+        blocks = blocks_by_changes(held, new, removed, inserted, cells // 100)
+        if blocks is not None:
+            return blocks
+    if len(held) * (removed + inserted + 500) > cells:
         return None
-    old, now = held[:rows], new[:columns]
-    kept = LCSseq.opcodes(old, now)
-    forward = [(op.src_start, op.dest_start, op.src_end) for op in kept if op.tag == "equal"]
-    kept = LCSseq.opcodes(old[::-1], now[::-1])
-    backward = [
-        (rows - op.src_end, columns - op.dest_end, rows - op.src_start)
-        for op in reversed(list(kept))
-        if op.tag == "equal"
-    ]
-    readings = [
-        join_blocks(
-            held,
-            new,
-            [(start, other, end - start) for start, other, end in reading]
-            + ([(rows, columns, tail)] if tail else []),
-        )
-        for reading in (forward, backward)
-    ]
-    return min(readings, key=len)
+    return blocks_by_rows(held, new, removed, inserted)
 
 
-def join_blocks(
-    held: str, new: str, blocks: Sequence[tuple[int, int, int]]
-) -> list[tuple[int, int, int]]:
-    """Slide a whole block across a gap on one side where that joins it to its neighbour."""
-    joined: list[tuple[int, int, int]] = []
-    for block in blocks:
-        c, d, length = block
-        while joined:
-            a, b, size = joined[-1]
-            # The gap lies in one text only; in the other the two blocks touch.
-            if b + size == d and held[a : a + size] == held[c - size : c]:
-                c, d = c - size, b
-            elif a + size == c and new[b : b + size] == new[d - size : d]:
-                c, d = a, d - size
-            elif (b + size == d and held[c : c + length] == held[a + size : a + size + length]) or (
-                a + size == c and new[d : d + length] == new[b + size : b + size + length]
-            ):
-                c, d = a, b
-            else:
-                break
-            length += size
-            joined.pop()
-        joined.append((c, d, length))
-    return joined
+def blocks_by_changes(
+    held: Codes, new: Codes, removed: int, inserted: int, entries: int
+) -> list[Block] | None:
+    """Fewest blocks where few elements change, whatever the lengths; None beyond `entries`.
+
+    `reach[x][y][b]` is the most that can be kept with x elements removed, y inserted and b
+    blocks. More kept in as many blocks is never worse, so blocks are taken as long as they go.
+    """
+    old, now = held.tolist(), new.tolist()
+    raw, other = held.tobytes(), new.tobytes()
+    reach: list[list[list[int]]] = []
+
+    def before(x: int, y: int) -> list[int]:
+        """Most kept per number of blocks on arrival, before a block starts here."""
+        ways = [reach[x - 1][y]] if x else []
+        ways += [reach[x][y - 1]] if y else []
+        longest = max(map(len, ways), default=1)
+        return [max((way[min(b, len(way) - 1)] for way in ways), default=0) for b in range(longest)]
+
+    for x in range(removed + 1):
+        reach.append([])
+        for y in range(inserted + 1):
+            most = before(x, y)
+            ends = [*most, 0]
+            for b, kept in enumerate(most):
+                i, j = kept + x, kept + y
+                if i < len(old) and j < len(now) and old[i] == now[j]:
+                    kept += common_prefix_length(raw, other, 4 * i, 4 * j) // 4
+                ends[b + 1] = max(ends[b + 1], kept)
+            while len(ends) > 1 and ends[-1] <= ends[-2]:
+                ends.pop()
+            reach[x].append(ends)
+            entries -= len(ends)
+            if entries < 0:
+                return None
+    x, y = removed, inserted
+    b = reach[x][y].index(max(reach[x][y]))
+    blocks: list[Block] = []
+    while True:
+        most, kept = before(x, y), reach[x][y][b]
+        if b >= len(most) or most[b] < kept:
+            b -= 1
+            start = most[b]
+            blocks.append((start + x, start + y, kept - start))
+            kept = start
+        if not x and not y:
+            return blocks[::-1]
+        if x and reach[x - 1][y][min(b, len(reach[x - 1][y]) - 1)] == kept:
+            x -= 1
+        else:
+            y -= 1
+        b = reach[x][y].index(kept)
+
+
+def blocks_by_rows(held: Codes, new: Codes, removed: int, inserted: int) -> list[Block]:
+    """Fewest blocks by a table over the diagonals that an edit with these counts can touch.
+
+    A cell's score is what is kept, less a little per block; a row is filled at once.
+    """
+    size, width = len(held), removed + inserted + 1
+    block = size + 1  # worth of an element: more than all blocks together
+    padded = np.full(size + width, -1, dtype=np.int64)
+    padded[removed : removed + len(new)] = new
+    low = np.int64(-(2**60))
+    best = np.full(width + 1, low)  # of all ways to a cell; one cell more, to look beyond
+    best[removed:width] = 0
+    inside = np.full(width, low)  # of those that end with an element kept
+    moves = np.zeros((size, width), dtype=np.uint8)
+    for i, code in enumerate(held.tolist()):
+        goes_on = inside >= best[:width] - 1
+        inside = np.maximum(inside, best[:width] - 1) + block
+        inside[padded[i : i + width] != code] = low
+        skips = best[1:].copy()  # an element of `held` is removed
+        best[:width] = np.maximum.accumulate(np.maximum(skips, inside))
+        moves[i] = goes_on + 2 * (best[:width] == inside) + 4 * (best[:width] == skips)
+    blocks: list[Block] = []
+    i, c, keeps = size, inserted, False
+    while i:
+        move = int(moves[i - 1, c])
+        if keeps or move & 2:
+            if not keeps:
+                blocks.append((i, i + c - removed, 0))
+            start, other, length = blocks[-1]
+            blocks[-1] = (start - 1, other - 1, length + 1)
+            i, keeps = i - 1, bool(move & 1)
+        elif move & 4:
+            i, c = i - 1, c + 1
+        else:
+            c -= 1
+    return blocks[::-1]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sequence_extension.breaks import Break
-from sequence_extension.diagnosis import Diagnosis, lineage_count
+from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.rollout import token_words
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
@@ -160,7 +160,7 @@ def lineage_sentence(diagnosis: Diagnosis) -> str | None:
     datums = diagnosis.spans[-1].datum + 1
     return (
         f"Some turns split only because one running sequence is kept: {named}{more}. If the "
-        f"sequence of each agent were kept, {count_of(lineage_count(diagnosis), 'datum')} would do "
+        f"sequence of each agent were kept, {count_of(diagnosis.lineages, 'datum')} would do "
         f"where there are {datums}."
     )
 

@@ -94,7 +94,7 @@ def extending(tokens: int, vocab: dict[int, str] | None = None) -> Any:
 
 
 def table_of(rollout: Any, advantage: float = 1.0) -> pd.DataFrame:
-    found = diagnose(rollout, advantage)
+    found = diagnose(rollout, advantage=advantage)
     return alignment_table(found.built, found.runs, rollout.vocab)
 
 

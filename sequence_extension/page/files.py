@@ -222,7 +222,7 @@ def chosen_diagnosis(reading: Reading, listed: Overview, menu: Any) -> Diagnosis
         return None
     index = int(menu.value["#"].iloc[0])
     advantage = listed.advantages[index]
-    return diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
+    return diagnose(reading.rollouts[index], advantage=1.0 if advantage is None else advantage)
 
 
 def place_menu(diagnosis: Diagnosis | None) -> Any:
@@ -312,7 +312,9 @@ def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
     order = [*found.worth, *(row for row in range(len(found.table)) if row not in found.worth)]
     for index in order[:MAX_REPORT_DETAILS]:
         advantage = found.advantages[index]
-        diagnosis = diagnose(reading.rollouts[index], 1.0 if advantage is None else advantage)
+        diagnosis = diagnose(
+            reading.rollouts[index], advantage=1.0 if advantage is None else advantage
+        )
         places = window_places(diagnosis)
         around = []
         if places and len(diagnosis.runs) <= MAX_REPORT_RUNS:

@@ -1,0 +1,153 @@
+"""A break with both sides aligned, as a table and as a figure."""
+
+import html
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from rollouts import (
+    CASES,
+    case_rollout,
+    make_rollout,
+)
+
+from sequence_extension.alignment import alignment_table
+from sequence_extension.break_table import (
+    break_facts,
+    break_marks,
+    break_sides,
+    break_table,
+    break_title,
+)
+from sequence_extension.diagnosis import diagnose
+from sequence_extension.figures.breaks import break_chart
+from sequence_extension.figures.strip import strip_chart
+from sequence_extension.page.views import break_drawings
+from sequence_extension.rollout import element_id
+
+
+def test_title_says_whose_tokens_are_gone() -> None:
+    turns = [([1, 2], [3, 4, 5, 6, 7]), ([1, 2, 3, 7, 8], [9])]
+    diagnosis = diagnose(make_rollout(*turns))
+    title = break_title(diagnosis, diagnosis.breaks[0])
+    assert title == "Turn 1 splits: 3 tokens of turn 0's action are gone"
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_break_table_holds_both_sequences(case: dict[str, Any]) -> None:
+    """Read back from the table: every element of both sides, in order, whatever is cut."""
+    diagnosis = diagnose(case_rollout(case))
+    for found in diagnosis.breaks:
+        held, new = break_sides(diagnosis, found)
+        table = break_table(diagnosis, found)
+        marked = table["mark"].str.contains("expected")
+        assert table.loc[marked, "held_index"].tolist() == [str(found.position)]
+        got = [] if found.got is None else [str(found.position)]
+        assert table.loc[table["mark"].str.contains("got"), "new_index"].tolist() == got
+        for side, elements in (("held", held), ("new", new)):
+            shown = table[table[f"{side}_index"] != ""]
+            at = 0
+            for row in shown.to_dict("records"):
+                assert int(row[f"{side}_index"]) == at
+                if row["count"] == 1:
+                    assert row[f"{side}_id"] == element_id(elements[at])
+                at += row["count"]
+            assert at == len(elements)
+        counted = table.groupby("kind")["count"].sum()
+        replaced = table[table["kind"] == "replaced"]
+        for row in replaced[replaced["count"] == 1].to_dict("records"):
+            assert row["held_id"] != row["new_id"] or row["held_id"] == "img"
+        paired = counted.get("replaced", 0)
+        assert counted.get("removed", 0) + paired == found.removed
+        # the cheapest edit takes an end token away; the one that came for it is drawn across it
+        swapped = found.cause == "end_token" and not found.inserted
+        assert counted.get("inserted", 0) + paired == found.inserted + swapped
+        kinds = table["kind"].tolist()
+        assert not {("removed", "inserted"), ("inserted", "removed")} & set(pairwise(kinds))
+
+
+def test_break_table_of_a_long_break_stays_small() -> None:
+    ob = list(range(10, 5_000))
+    new = [*ob[:100], *ob[1_100:], 3, *range(9_000, 9_900)]
+    diagnosis = diagnose(make_rollout((ob, [3]), (new, [1])))
+    (found,) = diagnosis.breaks
+    assert (found.cause, found.removed) == ("removed", 1_000)
+    table = break_table(diagnosis, found)
+    assert len(table) < 30
+    assert table["count"].sum() == len(ob) + 1 + 900
+
+
+def test_break_table_of_scattered_changes_is_cut_at_the_end() -> None:
+    ob = list(range(10, 1_010))
+    new = [token for token in ob if token % 9]
+    diagnosis = diagnose(make_rollout((ob, [3]), ([*new, 3, 5], [1])))
+    table = break_table(diagnosis, diagnosis.breaks[0])
+    assert len(table) == 61
+    assert table["count"].iloc[-1] > 800
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_break_of_each_cause_is_drawn(case: dict[str, Any]) -> None:
+    """Examples draw one break per cause, the reader's own turns draw all; the rest is counted."""
+    diagnosis = diagnose(case_rollout(case))
+    causes = [found.cause for found in diagnosis.breaks]
+    for most, drawn in ((None, len(set(causes))), (1, min(1, len(causes))), (99, len(causes))):
+        page = break_drawings(diagnosis, most).text
+        assert page.count("<figure ") == drawn
+        left = len(causes) - drawn
+        assert (f"{left} more break" in page) == (left > 0)
+        for found in [diagnosis.breaks[causes.index(cause)] for cause in set(causes)]:
+            title = html.escape(break_title(diagnosis, found))
+            assert most == 1 or f"<b>{title}</b>" in page
+
+
+def test_where_a_break_comes_into_view() -> None:
+    """A narrow page scrolls its box there: the line of the break, in pixels of the drawing."""
+    diagnosis = diagnose(make_rollout(([1, 2, 3, 4], [5, 6]), ([1, 2, 3, 9, 9], [7])))
+    (found,) = diagnosis.breaks
+    assert found.position == 3
+    shown = break_table(diagnosis, found)
+    drawn = break_chart(shown, lane_labels=False)
+    left = drawn.spec["padding"]["left"]
+    assert drawn.focus == left + 3 * (drawn.spec["width"] // len(shown))
+    table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    rows = table[table["datum"] == 0]
+    strip = strip_chart(rows, breaks=break_marks(diagnosis), lane_labels=False)
+    low, high = strip.spec["encoding"]["x"]["scale"]["domain"]
+    edge = (found.position - 0.5 - low) / (high - low) * strip.spec["width"]
+    assert strip.focus == round(strip.spec["padding"]["left"] + edge)
+    assert strip_chart(rows).focus is None
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_break_chart_says_what_it_shows(case: dict[str, Any]) -> None:
+    diagnosis = diagnose(case_rollout(case))
+    for found in diagnosis.breaks:
+        table = break_table(diagnosis, found)
+        figure = break_chart(table, break_title(diagnosis, found))
+        assert f"position {found.position}" in figure.description
+        facts = break_facts(table)
+        assert len(facts) == len(table)
+        assert facts["what"].str.contains("✕ expected").sum() == 1
+        words = "the observation ends" if found.got is None else "got "
+        assert words in figure.description
+
+
+@pytest.mark.parametrize("name", ["rollback_to_an_earlier_state", "thinking/strip_thinking"])
+def test_break_chart_fits_the_schema(name: str) -> None:
+    case = next(case for case in CASES if case["name"] == name)
+    diagnosis = diagnose(case_rollout(case))
+    break_chart(break_table(diagnosis, diagnosis.breaks[0]), "A title").chart()
+
+
+@pytest.mark.parametrize(
+    ("came", "words"),
+    [
+        ([1, 2, 3, 91, 5, 6], "1 token of turn 0's action was replaced by another"),
+        ([1, 2, 3, 91, 92, 5, 6], "1 token of turn 0's action was replaced by 2 others"),
+        ([1, 2, 3, 91, 6], "2 tokens of turn 0's action were replaced by 1 other"),
+    ],
+)
+def test_what_was_replaced_is_counted(came: list[int], words: str) -> None:
+    diagnosis = diagnose(make_rollout(([1, 2, 3], [4, 5, 6]), (came, [7])))
+    assert words in break_title(diagnosis, diagnosis.breaks[0])
