@@ -235,6 +235,7 @@ def find_breaks(
     vocab: Mapping[int, str],
     codes: ElementCodes,
     sequences: Sequence[Codes],
+    details: bool = True,
 ) -> tuple[list[Break], int]:
     """Every break with its cause, and the number of datums if lineages were tracked.
 
@@ -242,6 +243,7 @@ def find_breaks(
         trajectory, spans: The rollout and its walk.
         vocab: Text of token ids where known.
         codes, sequences: Coder and coded datums of `datum_codes`.
+        details: Also say where changes lie, and give hints.
     """
     splits = [span for span in spans if span.splits]
     tokens = sum(span.observation + span.action for span in spans)
@@ -271,12 +273,14 @@ def find_breaks(
             held=span.held,
             again=read_again(held, new, position, edit, sequences, span.datum),
         )
-        breaks.append(with_changes(found, held, new, spans, edit, tails, vocab))
+        if details:
+            found = with_changes(found, held, new, spans, edit, tails, vocab)
+        breaks.append(found)
     count = lineages.count if splits else sum(map(bool, map(len, sequences)))
     backwards = {
         span.turn for span in splits if span.observation < spans[span.turn - 1].observation
     }
-    hint = order_hint(trajectory, len(sequences), count) if backwards else None
+    hint = order_hint(trajectory, len(sequences), count) if backwards and details else None
     if hint is not None:
         breaks = [
             replace(item, hints=(*item.hints, hint)) if item.turn in backwards else item

@@ -93,7 +93,9 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     """
     size = len(held)
     new = new[: 2 * size]
-    limit = min(size, 200, int((budget / 50) ** 0.5))
+    # as many as are found in the time that the rows of the first band take
+    rows = size * (min(3 * 2048, len(new)) // 64 + 100)
+    limit = min(size, 200, int((min(rows, budget) / 100) ** 0.5))
     found = few_changes(held, new, limit)
     if found is not None:
         return Edit(*found, size, 50 * (size + found[0] - 2 * found[1]) ** 2)
@@ -113,12 +115,12 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
 
 def simple_edit(held: Codes, new: Codes) -> int:
     """Cost of the cheapest edit that only removes or only inserts: no cheapest one costs more."""
-    old, now = held.tolist(), new.tolist()
+    old: list[int] = held.tolist()
+    now: list[int] = new.tolist()
     kept = 0
     for code in old:
         kept += kept < len(now) and code == now[kept]
-    cost = len(old) - kept
-    kept = 0
+    cost, kept = len(old) - kept, 0
     for taken, code in enumerate(now, 1):
         kept += code == old[kept]
         if kept == len(old):

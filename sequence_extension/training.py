@@ -17,7 +17,7 @@ from sequence_extension.turns import TurnSpan, walk_turns
 # Naming a cause takes the cheapest edit of a break, an eighth of what `assemble_training_data`
 # takes for it or more. So it is named in one of this many trajectories that split, and in at
 # most so many; all other numbers count every trajectory.
-NAMED_OF = 4
+NAMED_OF = 6
 MOST_NAMED = 32
 
 
@@ -85,7 +85,7 @@ def cause_shares(trajectories: Sequence[tuple[Trajectory, Sequence[TurnSpan]]]) 
     for trajectory, spans in trajectories[::step]:
         codes = ElementCodes()
         sequences = datum_codes(trajectory, spans, codes)
-        breaks, _ = find_breaks(trajectory, spans, {}, codes, sequences)
+        breaks, _ = find_breaks(trajectory, spans, {}, codes, sequences, details=False)
         counts.update(item.cause for item in breaks)
     total = max(1, counts.total())
     return {cause: counts[cause] / total for cause in CAUSES}
