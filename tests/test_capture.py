@@ -43,7 +43,6 @@ from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.rollout import Rollout
 
-
 # The real loop still calls what the SDK wants to drop.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
