@@ -30,6 +30,27 @@ FIRST: tuple[Reader, ...] = (
     read_verifiers,
 )
 LAST: tuple[Reader, ...] = (read_native, read_responses)
+# What is read, and the keys by which it is known.
+READABLE = (
+    ("this format", "`transitions` with `ob` or `append`, `ac`"),
+    ("the cookbook's capture", "`capture/sample.jsonl` (`scope`, `samples`), `capture.sqlite`"),
+    ("the cookbook's objects through `asdict`", "`transitions`, `trajectories_G`"),
+    (
+        "the cookbook's `*_rollout_summaries.jsonl`",
+        "`steps` with `ob_len`: lengths only, so a lower bound",
+    ),
+    (
+        "logs of vLLM and OpenAI-style servers",
+        "`prompt_token_ids` with `token_ids` or `completion_token_ids`, also in `choices`, "
+        "`outputs`, `response`; joined by `trajectory_id`, `session_id` or `rollout_id`, without "
+        "one as they follow each other",
+    ),
+    ("verifiers and prime-rl", "`trajectory` with `tokens`, `traces` and `nodes`"),
+    ("ATIF and Harbor", "`steps` with `metrics`, `rollout_details`"),
+    ("NeMo Gym", "`response.output` with `generation_token_ids`"),
+    ("rLLM", "`steps` with `prompt_ids`, `response_ids`"),
+    ("Agent Lightning", "events, spans and triplets"),
+)
 # Keys under which a file holds its trajectories.
 FILE_KEYS = ("trajectories", "rollouts", "outputs", "samples", "results", "data", "events")
 

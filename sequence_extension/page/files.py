@@ -20,7 +20,7 @@ from sequence_extension.formats.bounded import (
     read_bounded,
 )
 from sequence_extension.formats.build import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
-from sequence_extension.formats.detect import FILE_KEYS
+from sequence_extension.formats.detect import FILE_KEYS, READABLE
 from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.overview import (
@@ -261,6 +261,7 @@ def format_help() -> str:
     ]
     listed = ",\n  ".join(map(json.dumps, turns))
     keys = ", ".join(f"`{key}`" for key in FILE_KEYS)
+    others = "\n".join(f"    - {name}: {known}" for name, known in READABLE[1:])
     return f"""
 JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a line):
 
@@ -276,9 +277,8 @@ JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a l
 - Rollouts with the same `group` are one group: their advantages are the cookbook's.
 - An image is its id; `"data:image/png;base64,..."` holds the picture, and `"asset": "png"` makes
   the id a location.
-- Also read: verifiers rollouts (`trajectory` with `tokens.prompt_ids`, `tokens.completion_ids`,
-  `tokens.completion_logprobs`), and turns with `prompt_token_ids` and `token_ids` or
-  `completion_token_ids`.
+- Also read, by their own keys:
+{others}
 - At most {MAX_FILE_BYTES // 2**20} MB a file, {MAX_ROLLOUT_TURNS:,} turns and
   {MAX_ROLLOUT_TOKENS:,} tokens a rollout (history counted in every turn), and
   {MAX_PAGE_ROLLOUTS:,} rollouts on this page. The command line reads any number:
