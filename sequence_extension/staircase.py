@@ -1,140 +1,181 @@
-"""Turns and datums token by token, as tables for the first figure."""
+"""One conversation twice, as it split and as it would extend: tables for the first figure."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, strip_rows
-from sequence_extension.break_table import break_marks
+from sequence_extension.break_table import break_blocks, break_sides
+from sequence_extension.breaks import Break
 from sequence_extension.datums import build_datums, datum_tensor
-from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.rollout import model_input_to_elements
-from sequence_extension.text import count_of, visible_text
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.rollout import (
+    Rollout,
+    element_id,
+    element_length,
+    elements_to_model_input,
+    model_input_to_elements,
+)
+from sequence_extension.text import count_of
 from sequence_extension.wording import cause_name, turn_verdict
 
 
-def staircase_cells(diagnosis: Diagnosis) -> pd.DataFrame:
-    """Every turn's sequence as the model saw and said it, then every datum, token by token.
+@dataclass(frozen=True)
+class Cell:
+    """One element as the first figure draws it, each turn once.
 
-    Returns:
-        Columns row ("turn" or "datum"), r (its index), x (position; an image takes as many as
-        it has tokens), kind ("0" history that is repeated, "O" new, "A", "M"), id, text, turn
-        (from which on the token stands there), mask (of the token as a target in its datum;
-        "none" for the first, "" in turns).
+    Attributes:
+        turn: Where it was read, sampled, or lost.
+        part: "O" or "A".
+        kind: "O" new, "A" or "M" (masked) sampled, "=" read again, "." lost at the break.
+        id, text: Of the token; an image has the text `img`, with its tokens where it has several.
+        mask: Its entry as a target of its datum, "" for none: observation, or lost.
+        tokens: As many as the element takes.
     """
+
+    turn: int
+    part: str
+    kind: str
+    id: str
+    text: str
+    mask: str = ""
+    tokens: int = 1
+
+
+def break_of(diagnosis: Diagnosis, turn: int) -> Break | None:
+    """The break of a turn, if it splits."""
+    return next((found for found in diagnosis.breaks if found.turn == turn), None)
+
+
+def observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
+    """What a turn's observation adds to the datum it ends in: (kind, element), in order.
+
+    Where the turn extends, that is what is new. Where it splits, all of it is processed: what an
+    earlier datum had as input is read again ("="), and what the prompt lost stands at its place.
+    """
+    new = model_input_to_elements(diagnosis.rollout.trajectory.transitions[turn].ob)
+    found = break_of(diagnosis, turn)
+    if found is None:
+        yield from (("O", element) for element in new[diagnosis.spans[turn].held :])
+        return
+    if found.resumes_datum is not None and (known := resumed_length(diagnosis, found)):
+        yield from (("=", element) for element in new[: known - 1])
+        yield from (("O", element) for element in new[known - 1 :])
+        return
+    held, _ = break_sides(diagnosis, found)
+    for kind, i, j, length in break_blocks(diagnosis, found):
+        if kind == "removed":
+            yield from ((".", element) for element in held[i : i + length])
+            continue
+        for at in range(length if kind != "unaligned" else len(new) - j):
+            # the last element held was a target, never an input: not read before
+            again = kind == "same" and i + at < len(held) - 1
+            yield "=" if again else "O", new[j + at]
+
+
+def resumed_length(diagnosis: Diagnosis, found: Break) -> int:
+    """Elements of the datum that a turn goes on from."""
+    last = max(span.turn for span in diagnosis.spans if span.datum == found.resumes_datum)
+    span = diagnosis.spans[last]
+    return span.observation + span.action
+
+
+def story_cells(diagnosis: Diagnosis) -> list[Cell]:
+    """Every turn once, element by element: what it reads and what is sampled, with the mask."""
     vocab = diagnosis.rollout.vocab
-    rows: list[tuple[Any, ...]] = []
+    masks: dict[int, list[str]] = {}
+    for run in diagnosis.runs:
+        if run.part == "A":
+            mask = [
+                "",
+                *(f"{value:g}" for value in datum_tensor(diagnosis.built.data[run.datum], "mask")),
+            ]
+            masks[run.turn] = mask[run.start : run.start + run.length]
+    cells = []
     for span, transition in zip(
         diagnosis.spans, diagnosis.rollout.trajectory.transitions, strict=True
     ):
-        x = 0
-        elements = [*model_input_to_elements(transition.ob), *transition.ac.tokens]
-        for index, element in enumerate(elements):
-            action = index >= span.observation
-            shared = index < span.position
-            kind = "0" if shared else ("M" if span.masked else "A") if action else "O"
-            label = str(element) if isinstance(element, int) else "img"
-            text = visible_text(vocab.get(element, "")) if isinstance(element, int) else ""
-            for _ in range(1 if isinstance(element, int) else element.length):
-                rows.append(("turn", span.turn, x, kind, label, text, span.turn, ""))
-                x += 1
-    table = alignment_table(diagnosis.built, diagnosis.runs, vocab)
-    for datum, part in table.groupby("datum", sort=False):
-        for cell in strip_rows(part).to_dict("records"):
-            mask = cell["mask"] or "none"
-            kind = "M" if cell["part"] == "A" and mask == "0" else cell["part"]
-            rows.append(
-                ("datum", datum, cell["p"], kind, cell["id"], cell["text"], cell["turn"], mask)
-            )
-    columns = ["row", "r", "x", "kind", "id", "text", "turn", "mask"]
-    return pd.DataFrame(rows, columns=columns).astype({"turn": int})
+        for kind, element in observed(diagnosis, span.turn):
+            text = vocab.get(element, "") if isinstance(element, int) else "img"
+            size = element_length(element)
+            shown = f"{text} \u00d7 {size}" if size > 1 else text
+            cells.append(Cell(span.turn, "O", kind, element_id(element), shown, tokens=size))
+        kind = "M" if span.masked else "A"
+        for token, entry in zip(transition.ac.tokens, masks.get(span.turn, []), strict=True):
+            cells.append(Cell(span.turn, "A", kind, str(token), vocab.get(token, ""), entry))
+    return cells
 
 
-def staircase_step(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
-    """Finding and counts after the first `turns` turns, from the real datums of just these.
+def kept_rollout(diagnosis: Diagnosis) -> Rollout:
+    """The same conversation, had each prompt kept what was read and sampled before it."""
+    running: list[Any] = []
+    transitions = []
+    for span, transition in zip(
+        diagnosis.spans, diagnosis.rollout.trajectory.transitions, strict=True
+    ):
+        new = model_input_to_elements(transition.ob)
+        found = break_of(diagnosis, span.turn)
+        start = span.held
+        if found is not None:
+            start = found.position + found.kept + found.inserted + (found.cause == "end_token")
+            if found.resumes_datum is not None:
+                start = resumed_length(diagnosis, found)
+        running = [*running, *new[start:]]
+        transitions.append(replace(transition, ob=elements_to_model_input(running)))
+        running += transition.ac.tokens
+    trajectory = replace(diagnosis.rollout.trajectory, transitions=transitions)
+    return replace(diagnosis.rollout, trajectory=trajectory)
 
-    Returns:
-        (finding, counts), each one sentence without a full stop.
-    """
+
+def step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
+    """What the first `turns` turns become, from the real datums of just these: (datums, counts)."""
     trajectory = diagnosis.rollout.trajectory
     built = build_datums(replace(trajectory, transitions=trajectory.transitions[:turns]))
     inputs = sum(datum.model_input.length for datum in built.data)
     trained = int(sum(sum(datum_tensor(datum, "mask")) for datum in built.data))
+    again = sum(found.again for found in diagnosis.breaks if found.turn < turns)
     counts = (
-        f"{count_of(len(built.data), 'datum')}, {count_of(inputs, 'target')}, {trained} trained"
+        f"{count_of(inputs, 'input')}, {again} read again; {count_of(trained, 'target')} trained"
     )
-    if built.error_message:
-        counts = built.error_message.rstrip(".")
-    if turns == len(trajectory.transitions):
-        causes: dict[str, list[str]] = {}
-        for item in diagnosis.breaks:
-            causes.setdefault(cause_name(item.cause), []).append(str(item.turn))
-        splits = [
-            f"turn {at[0]} splits ({cause})"
-            if len(at) == 1
-            else f"turns {', '.join(at[:-1])} and {at[-1]} split ({cause})"
-            for cause, at in causes.items()
-        ]
-        told = ", ".join(splits) or "every observation extends what came before"
-        become = f"{'becomes' if turns == 1 else 'become'} {count_of(len(built.data), 'datum')}"
-        return f"{count_of(turns, 'turn')} {become}: {told}", counts
-    span = diagnosis.spans[turns - 1]
-    found = next((item for item in diagnosis.breaks if item.turn == span.turn), None)
-    if found is not None:
-        return (
-            f"Turn {span.turn} splits at position {found.position}: {cause_name(found.cause)}",
-            counts,
-        )
-    fresh = span.observation - span.position
-    if turns == 1:
-        return f"Turn 0: {count_of(fresh, 'token')} seen, {span.action} said", counts
-    return f"Turn {span.turn} extends: {count_of(fresh, 'token')} and the action are added", counts
+    return count_of(len(built.data), "datum"), counts
 
 
 def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str, pd.DataFrame]:
-    """The tables behind the staircase figure, for all its scenarios.
+    """The tables behind the first figure, for all scenarios in which a turn splits.
 
     Args:
         stories: (title, lesson, diagnosis) of each scenario; all must have datums.
 
     Returns:
-        cells: `staircase_cells` with s, the scenario's number. labels: a name and verdict per
-        row. breaks: where a turn leaves the sequence held. steps: finding and rest per number
-        of turns shown. scenarios: title, turns, datums.
+        scenarios: s (its number), title, turns. cells: `Cell` with s and panel ("kept" or
+        "split"). turns: s, panel, turn, datum, verdict. steps: s, panel, shown (turns), datums
+        and counts in words.
     """
-    cells, labels, breaks, steps, scenario_rows = [], [], [], [], []
-    for number, (title, lesson, diagnosis) in enumerate(stories):
-        turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
-        cells.append(staircase_cells(diagnosis).assign(s=number))
-        first_turns = {run.datum: run.turn for run in reversed(diagnosis.runs)}
-        for span in diagnosis.spans:
-            verdict = turn_verdict(diagnosis, span.turn)
-            labels.append((number, "turn", span.turn, span.turn, f"turn {span.turn}", verdict))
-        for datum in range(datums):
-            labels.append((number, "datum", datum, first_turns[datum], f"datum {datum}", "mask"))
-        for found, (_, position, _) in zip(diagnosis.breaks, break_marks(diagnosis), strict=True):
-            breaks.append(
-                (number, "turn", found.turn, found.turn, position, cause_name(found.cause))
-            )
-        for shown in range(1, turns + 1):
-            finding, counts = staircase_step(diagnosis, shown)
-            rest = f"{counts}. {lesson}" if shown == turns else f"{counts}."
-            steps.append((number, shown, finding, rest))
-        scenario_rows.append((number, title, turns, datums))
-    place = ["s", "row", "r", "turn"]
+    scenarios, cells, turns, steps = [], [], [], []
+    split = [(title, diagnosis) for title, _, diagnosis in stories if diagnosis.breaks]
+    for number, (title, diagnosis) in enumerate(split):
+        scenarios.append((number, title, len(diagnosis.spans)))
+        for panel, told in (("kept", diagnose(kept_rollout(diagnosis))), ("split", diagnosis)):
+            cells += [{"s": number, "panel": panel, **vars(cell)} for cell in story_cells(told)]
+            turns += [
+                (number, panel, span.turn, span.datum, turn_verdict(told, span.turn))
+                for span in told.spans
+            ]
+            steps += [
+                (number, panel, shown, *step_words(told, shown))
+                for shown in range(1, len(told.spans) + 1)
+            ]
     return {
-        "cells": pd.concat(cells, ignore_index=True),
-        "labels": pd.DataFrame(labels, columns=[*place, "name", "verdict"]),
-        "breaks": pd.DataFrame(breaks, columns=[*place, "x", "cause"]),
-        "steps": pd.DataFrame(steps, columns=["s", "shown", "finding", "rest"]),
-        "scenarios": pd.DataFrame(scenario_rows, columns=["s", "title", "turns", "datums"]),
+        "scenarios": pd.DataFrame(scenarios, columns=["s", "title", "turns"]),
+        "cells": pd.DataFrame(cells),
+        "turns": pd.DataFrame(turns, columns=["s", "panel", "turn", "datum", "verdict"]),
+        "steps": pd.DataFrame(steps, columns=["s", "panel", "shown", "datums", "counts"]),
     }
 
 
 def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFrame:
-    """The staircase figure as a table: a row per scenario."""
+    """The first figure as a table: a row per scenario."""
     rows = []
     for title, lesson, diagnosis in stories:
         splits = [
@@ -149,6 +190,7 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
                 "datums": len(diagnosis.built.data),
                 "splits": "; ".join(splits) or "none",
                 "input tokens": diagnosis.tokens_processed,
+                "read again": sum(found.again for found in diagnosis.breaks),
                 "if nothing merged": diagnosis.tokens_unmerged,
             }
         )

@@ -1,9 +1,12 @@
 """A break with both sides aligned, as a table and as a figure."""
 
+import csv
 import html
+import io
 from itertools import pairwise
 from typing import Any
 
+import altair as alt
 import pytest
 from rollouts import (
     CASES,
@@ -21,6 +24,7 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.figures.breaks import break_chart
+from sequence_extension.figures.cells import text_width
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.page.views import break_drawings
 from sequence_extension.rollout import element_id
@@ -107,15 +111,14 @@ def test_where_a_break_comes_into_view() -> None:
     (found,) = diagnosis.breaks
     assert found.position == 3
     shown = break_table(diagnosis, found)
-    drawn = break_chart(shown, lane_labels=False)
-    left = drawn.spec["padding"]["left"]
-    assert drawn.focus == left + 3 * (drawn.spec["width"] // len(shown))
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     rows = table[table["datum"] == 0]
-    strip = strip_chart(rows, breaks=break_marks(diagnosis), lane_labels=False)
-    low, high = strip.spec["encoding"]["x"]["scale"]["domain"]
-    edge = (found.position - 0.5 - low) / (high - low) * strip.spec["width"]
-    assert strip.focus == round(strip.spec["padding"]["left"] + edge)
+    for figure in (break_chart(shown), strip_chart(rows, break_marks(diagnosis))):
+        (mark,) = csv.DictReader(io.StringIO(figure.to_dict()["datasets"]["breaks"]))
+        x, words = float(mark["x"]), float(mark["words"])
+        start, end = figure.focus or (0, 0)
+        # the line, and its words from the first to the last
+        assert start <= min(x, words) <= words + text_width(mark["label"]) <= end <= figure.width
     assert strip_chart(rows).focus is None
 
 
@@ -124,7 +127,7 @@ def test_break_chart_says_what_it_shows(case: dict[str, Any]) -> None:
     diagnosis = diagnose(case_rollout(case))
     for found in diagnosis.breaks:
         table = break_table(diagnosis, found)
-        figure = break_chart(table, break_title(diagnosis, found))
+        figure = break_chart(table)
         assert f"position {found.position}" in figure.description
         facts = break_facts(table)
         assert len(facts) == len(table)
@@ -137,7 +140,8 @@ def test_break_chart_says_what_it_shows(case: dict[str, Any]) -> None:
 def test_break_chart_fits_the_schema(name: str) -> None:
     case = next(case for case in CASES if case["name"] == name)
     diagnosis = diagnose(case_rollout(case))
-    break_chart(break_table(diagnosis, diagnosis.breaks[0]), "A title").chart()
+    figure = break_chart(break_table(diagnosis, diagnosis.breaks[0]))
+    assert alt.Chart.from_dict(figure.to_dict()).to_dict()
 
 
 @pytest.mark.parametrize(

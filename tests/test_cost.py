@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import altair as alt
 import pytest
 from rollouts import (
     CASES,
@@ -141,8 +142,8 @@ def test_cost_chart_names_each_curve_by_what_it_shows() -> None:
     growth = growth_table(spans)
     laws = growth_law(growth)
     figure = cost_chart(growth, laws)
-    figure.chart()
-    words = figure.spec["datasets"]["signs"]
+    assert alt.Chart.from_dict(figure.to_dict()).to_dict()
+    words = figure.to_dict()["datasets"]["signs"]
     assert "= this rollout" in words  # it extends, so its curve is that of "extends"
     assert "linear" in words
     assert "quadratic" in words
@@ -158,7 +159,7 @@ def test_names_of_curves_keep_clear_of_each_other() -> None:
         if growth.empty:
             continue
         figure = cost_chart(growth, growth_law(growth))
-        signs = list(csv.DictReader(io.StringIO(figure.spec["datasets"]["signs"])))
+        signs = list(csv.DictReader(io.StringIO(figure.to_dict()["datasets"]["signs"])))
         assert len(signs) >= 2
         boxes = [(float(row["y"]), 13 * (row["words"].count("|") + 1)) for row in signs]
         for (above, height), (below, _) in pairwise(boxes):

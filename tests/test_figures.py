@@ -21,6 +21,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 import tinker
@@ -43,13 +44,11 @@ from sequence_extension.break_table import break_marks
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.figure import double_quoted
+from sequence_extension.figures.cells import text_width, token_label
 from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.figures.strip import strip_chart, strip_finding
-from sequence_extension.page.html import figure_box, note, table_html, token_chip
+from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_chip
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
-from sequence_extension.staircase import staircase_facts, staircase_tables
 from sequence_extension.text import visible_text
 
 CASES = [
@@ -59,6 +58,7 @@ CASES = [
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+LANES = ("input", "target", "mask", "advantage", "logprob")
 NASTY = [
     "1e5", "007", "nan", "NaN", "null", "true", "2020-01-01", "", " ", "\n", "a,b", 'say "hi"',
     "'", "<script>alert(1)</script>", "<b>", "&amp;", "datum.p", "data:text/html,x", "\ud800",
@@ -112,9 +112,9 @@ def as_vega_reads(figure: Any, name: str) -> list[dict[str, Any]]:
             for value in part:
                 collect(value)
 
-    collect(figure.spec["layer"])
+    collect(figure.template["layer"])
     assert sources, f"no layer draws {name}"
-    rows = list(csv.DictReader(io.StringIO(figure.spec["datasets"][name], newline="")))
+    rows = list(csv.DictReader(io.StringIO(figure.to_dict()["datasets"][name], newline="")))
     for parse in sources:
         assert parse == sources[0]
         assert set(parse.values()) <= {"number"}
@@ -128,31 +128,16 @@ def as_vega_reads(figure: Any, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def staircase_rows(figure: Any) -> list[dict[str, Any]]:
-    """The staircase's sequences, unfolded as its transforms do: a row per token."""
-    tokens = {row["token"]: row for row in as_vega_reads(figure, "tokens")}
-    rows = []
-    for row in as_vega_reads(figure, "cells"):
-        own = [tokens[float(number)] for number in row["tokens"].split(" ")]
-        assert len(row["kinds"]) == len(own)
-        fresh = row["since"].split(" ") if row["row"] == "datum" else [row["r"]] * len(own)
-        masks = row["masks"].split(" ") if row["masks"] else [None] * len(own)
-        for x, (token, kind, turn, mask) in enumerate(
-            zip(own, row["kinds"], fresh, masks, strict=True)
-        ):
-            place = {"s": row["s"], "row": row["row"], "r": row["r"], "x": x}
-            rows.append(place | token | {"kind": kind, "turn": float(turn), "mask": mask})
-    return rows
-
-
 def same_number(shown: str | None, real: float) -> bool:
     if math.isnan(real):
         return shown == "NaN"
-    return shown is not None and float(shown) == pytest.approx(real, rel=1e-5)
+    return shown is not None and float(shown.replace("\u2212", "-")) == pytest.approx(
+        real, rel=1e-5
+    )
 
 
 def check_strip(cells: list[dict[str, Any]], datum: tinker.Datum) -> None:
-    """Invariant 1 for one datum, against the datum itself and nothing of the notebook."""
+    """Invariant 1 for one datum, against the datum itself and nothing of the package."""
     fields = {name: list(tensor.data) for name, tensor in datum.loss_fn_inputs.items()}
     inputs: list[str] = []
     for chunk in datum.model_input.chunks:
@@ -160,15 +145,21 @@ def check_strip(cells: list[dict[str, Any]], datum: tinker.Datum) -> None:
             inputs += map(str, chunk.tokens)
         else:
             inputs += ["img"] * chunk.length
-    assert [cell["id"] for cell in cells[:-1]] == inputs
-    assert cells[-1]["id"] == str(fields["target_tokens"][-1])
-    assert [cell["p"] for cell in cells] == list(range(len(inputs) + 1))
-    first, *targets = cells
-    assert first["mask"] is first["adv"] is first["lp"] is None
-    for index, cell in enumerate(targets):
+    first, *columns, last = cells
+    assert [cell["p"] for cell in cells] == list(range(-1, len(inputs) + 1))
+    # the first token is never a target, the last one never an input
+    assert first["input"] is None
+    assert {first[lane] for lane in LANES[1:]} == {"none"}
+    assert last["part"] == "."
+    assert {last[lane] for lane in LANES[1:]} == {None}
+    assert [cell["id"] for cell in columns] == inputs
+    assert last["id"] == str(fields["target_tokens"][-1])
+    for index, cell in enumerate(columns):
+        target = columns[index + 1] if index + 1 < len(columns) else last
+        assert cell["target"] == target["input"]
         assert cell["mask"] == f"{fields['mask'][index]:g}"
-        assert same_number(cell["adv"], fields["advantages"][index])
-        assert same_number(cell["lp"], fields["logprobs"][index])
+        assert same_number(cell["advantage"], fields["advantages"][index])
+        assert same_number(cell["logprob"], fields["logprobs"][index])
 
 
 # ---- invariant 1
@@ -188,25 +179,27 @@ def test_the_check_catches_an_unshifted_mask() -> None:
     (datum,) = trajectory_to_data(rollout.trajectory, 1.0)
     cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
     check_strip(cells, datum)
-    unshifted = [cell | {"mask": after["mask"]} for cell, after in itertools.pairwise(cells)]
+    unshifted = [cell | {"mask": before["mask"]} for before, cell in itertools.pairwise(cells)]
     with pytest.raises(AssertionError):
-        check_strip([*unshifted, cells[-1] | {"mask": None}], datum)
+        check_strip([cells[0], *unshifted], datum)
 
 
 def test_the_three_turns_of_the_classic_example() -> None:
     # token: 100 101 102 103 | 200 201 | 300 301 | 400 401 402 | 500 | 600 601
     # mask:   -   0   0   0     1   1     0   0     1   1   1     0     1   1
     cells = as_vega_reads(strip_chart(table_of(scenario_rollout(scenarios()["chat"]))), "cells")
-    assert [cell["mask"] for cell in cells] == [None, *"0001100111011"]
-    assert [cell["part"] for cell in cells] == [*"OOOOAAOOAAAOAA"]
-    assert [cell["turn"] for cell in cells] == [*"00000011111222"]
+    assert [cell["mask"] for cell in cells] == ["none", *"0001100111011", None]
+    assert [cell["goal"] for cell in cells] == [".", *"OOOAAOOAAAOAA", None]
+    assert [cell["part"] for cell in cells] == [None, *"OOOOAAOOAAAOA", "."]
+    assert [cell["turn"] for cell in cells] == [None, *"0000011111222", None]
 
 
 def test_numbers_that_are_none_or_not_finite_keep_their_names() -> None:
     inf = float("inf")
     rollout = rollout_of(transition([1, 2], [3, 4, 5, 6], [float("nan"), inf, -inf, -1e-9]))
     cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
-    assert [cell["lp"] for cell in cells] == [None, "0", "NaN", "inf", "-inf", "-1e-09"]
+    shown = ["none", "0", "NaN", "inf", "\u2212inf", "\u22121e\u221209", None]
+    assert [cell["logprob"] for cell in cells] == shown
     table = strip_facts(table_of(rollout))
     assert table["logprob"].tolist() == ["0", "NaN", "inf", "-inf", "\u22121e\u221209"]
 
@@ -225,12 +218,15 @@ def test_a_strip_draws_one_datum() -> None:
         strip_chart(table)
 
 
-def test_long_ids_fit_their_cells() -> None:
-    rollout = rollout_of(transition([2**31 - 1, 0], [2**31 - 2]))
-    figure = strip_chart(table_of(rollout), title="", lane_labels=False)
-    step = figure.spec["width"] / 4  # 3 tokens and the empty slot
-    # a digit is at most 7 pixels wide at 12 pixels' size
-    assert step - 4 >= 7 * 10
+@pytest.mark.parametrize("text", ["", "<|im_start|>", "WWWWWWWWWW", "日本語日本語", "i"])
+def test_a_cell_is_as_wide_as_its_text(text: str) -> None:
+    rollout = rollout_of(transition([2**31 - 1, 0], [7]), vocab={2**31 - 1: text} if text else {})
+    cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
+    (wide,) = [cell for cell in cells if cell["p"] == 0]
+    assert wide["input"] == (text.replace("|", "") or "2147483647")
+    assert wide["right"] - wide["left"] >= 8 + text_width(wide["input"])
+    for before, after in itertools.pairwise(cells):
+        assert before["right"] < after["left"]
 
 
 def test_break_is_marked_in_its_datum_only() -> None:
@@ -241,8 +237,10 @@ def test_break_is_marked_in_its_datum_only() -> None:
     table = alignment_table(found.built, found.runs, {})
     with_break = strip_chart(table[table["datum"] == 0], breaks=marks)
     without = strip_chart(table[table["datum"] == 1], breaks=marks)
-    assert as_vega_reads(with_break, "breaks")[0]["at"] == 2
-    assert "breaks" not in without.spec["datasets"]
+    (sign,) = as_vega_reads(with_break, "breaks")
+    (cell,) = [row for row in as_vega_reads(with_break, "cells") if row["p"] == 2]
+    assert sign["x"] == cell["left"] - 1
+    assert as_vega_reads(without, "breaks") == []
 
 
 def test_break_position_counts_the_tokens_of_images() -> None:
@@ -266,12 +264,13 @@ def test_window_shows_its_inputs_with_their_targets(start: int, size: int) -> No
     figure = strip_chart(part)
     whole = as_vega_reads(strip_chart(table), "cells")
     cells = as_vega_reads(figure, "cells")
-    # the first token's own values belong to an input before the window
-    assert cells[1:] == whole[first + 1 : first + 1 + len(cells) - 1]
-    empty = as_vega_reads(figure, "empty") if "empty" in figure.spec["datasets"] else []
-    ghosts = {row["words"].split("|")[1] for row in empty}
-    assert ("token is" in ghosts) == (first == 0)
-    assert ("never" in ghosts) == (first + size + 1 >= 30)
+    own = ("p", "target", "goal", "mask", "advantage", "logprob")
+    drawn, known = ([[cell[name] for name in own] for cell in rows] for rows in (cells, whole))
+    begins = first == 0
+    assert drawn == known[first + (not begins) :][: len(drawn)]
+    assert len(drawn) == len(part) + begins - (first + size + 1 < 30)
+    assert (cells[0]["target"] == "none") == (first == 0)
+    assert (cells[-1]["part"] == ".") == (first + size + 1 >= 30)
 
 
 # ---- invariant 2
@@ -282,92 +281,6 @@ def stories() -> list[tuple[str, str, Any]]:
     return [
         (item.title, item.lesson, diagnose(scenario_rollout(item))) for item in scenarios().values()
     ]
-
-
-def test_staircase_steps_are_the_real_datums_of_that_many_turns(
-    stories: list[tuple[str, str, Any]],
-) -> None:
-    figure = staircase_chart(staircase_tables(stories))
-    cells = staircase_rows(figure)
-    findings = as_vega_reads(figure, "bodies")
-    seen = 0
-    for number, (_, _, found) in enumerate(stories):
-        turns = found.rollout.trajectory.transitions
-        for shown in range(1, len(turns) + 1):
-            data = trajectory_to_data(
-                Trajectory(transitions=turns[:shown], final_ob=tinker.ModelInput.empty()), 1.0
-            )
-            mine = [
-                cell
-                for cell in cells
-                if cell["s"] == number and cell["row"] == "datum" and cell["turn"] < shown
-            ]
-            assert {cell["r"] for cell in mine} == set(range(len(data)))
-            for index, datum in enumerate(data):
-                row = [cell for cell in mine if cell["r"] == index]
-                masks = [cell["mask"] for cell in row]
-                assert masks == [
-                    "none", *(f"{value:g}" for value in datum.loss_fn_inputs["mask"].data)
-                ]  # fmt: skip
-                targets = datum.loss_fn_inputs["target_tokens"].data
-                drawn = [cell["id"] for cell in row[1:]]
-                assert [a for a in drawn if a != "img"] == [
-                    str(b) for a, b in zip(drawn, targets, strict=True) if a != "img"
-                ]
-            trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
-            inputs = sum(datum.model_input.length for datum in data)
-            (said,) = [
-                row["lines"].replace("|", " ")
-                for row in findings
-                if row["s"] == number and row["shown"] == shown
-            ]
-            assert f"{len(data)} datum" in said
-            assert f"{inputs} target" in said
-            assert f"{trained:g} trained" in said
-            seen += 1
-    assert seen > 30
-
-
-def test_staircase_turns_are_what_was_seen_and_said(stories: list[tuple[str, str, Any]]) -> None:
-    cells = staircase_rows(staircase_chart(staircase_tables(stories)))
-    breaks = as_vega_reads(staircase_chart(staircase_tables(stories)), "breaks")
-    for number, (_, _, found) in enumerate(stories):
-        held: list[str] = []
-        for turn, transition_ in enumerate(found.rollout.trajectory.transitions):
-            row = [
-                cell
-                for cell in cells
-                if (cell["s"], cell["row"], cell["r"]) == (number, "turn", turn)
-            ]
-            said = len(transition_.ac.tokens)
-            assert len(row) == transition_.ob.length + said
-            assert [cell["id"] for cell in row[-said:]] == [str(t) for t in transition_.ac.tokens]
-            assert {cell["kind"] for cell in row[-said:]} <= {"A", "M"}
-            repeated = [cell["id"] for cell in row if cell["kind"] == "0"]
-            assert repeated == held[: len(repeated)]
-            mine = [b for b in breaks if (b["s"], b["r"]) == (number, turn)]
-            assert bool(mine) == (len(repeated) < len(held))
-            if mine:
-                assert mine[0]["x"] == len(repeated)
-            held = [cell["id"] for cell in row]
-
-
-def test_staircase_has_its_menu_and_step_control_inside(
-    stories: list[tuple[str, str, Any]],
-) -> None:
-    figure = staircase_chart(staircase_tables(stories))
-    menu, steps = figure.spec["params"]
-    assert menu["bind"]["labels"] == [title for title, _, _ in stories]
-    assert len(stories) >= 9
-    # the default shows the whole of the first scenario that both merges and splits
-    kinds = [
-        {"splits" if span.splits else "extends" for span in story[2].spans[1:]} for story in stories
-    ]
-    assert menu["value"] == kinds.index({"splits", "extends"})
-    assert steps["value"] == steps["bind"]["max"] == max(len(s[2].spans) for s in stories)
-    table = staircase_facts(stories)
-    assert table["scenario"].tolist() == menu["bind"]["labels"]
-    assert table["datums"].tolist() == [len(s[2].built.data) for s in stories]
 
 
 # ---- invariant 3
@@ -416,21 +329,19 @@ def test_texts_stay_data(texts: list[str]) -> None:
     figure = strip_chart(table_of(rollout))
     harmless = strip_chart(table_of(plain))
     cells = as_vega_reads(figure, "cells")
-    shown = [visible_text(encodable(text)) or None for text in texts]
-    assert [cell["text"] for cell in cells[1 : 1 + len(texts)]] == shown
-    assert expressions(figure.spec) == expressions(harmless.spec)
+    pairs = zip(cells[2:], texts, strict=False)
+    shown = [token_label(cell["id"], encodable(text)) for cell, text in pairs]
+    assert [cell["input"] for cell in cells[2 : 2 + len(texts)]] == shown
+    assert expressions(figure.to_dict()) == expressions(harmless.to_dict())
     assert [cell["id"] for cell in cells] == [
         cell["id"] for cell in as_vega_reads(harmless, "cells")
     ]
     # what travels is text that any reader of the page can decode
     figure._mime_()[1].encode("utf-8")
     # within HTML: one element, whose attribute holds exactly the spec
-    tags, attributes = parsed(figure.text)
+    tags, attributes = parsed(figure_html(figure))
     assert tags == ["marimo-mime-renderer"]
-    assert json.loads(attributes[0]["data-data"]) == json.loads(
-        json.dumps(double_quoted(figure.spec))
-    )
-    assert double_quoted(figure.spec)["datasets"] == figure.spec["datasets"]
+    assert json.loads(attributes[0]["data-data"]) == json.loads(figure.to_json())
 
 
 @given(text=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=()))))
@@ -481,7 +392,7 @@ def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
         assert set(parsed(page)[0]) <= {
             "table", "caption", "thead", "tbody", "tr", "th", "td"
         }  # fmt: skip
-    figure = strip_chart(table_of(nasty_rollout(texts)), title="")
+    figure = strip_chart(table_of(nasty_rollout(texts)))
     box = figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
     assert set(parsed(box)[0]) <= {
         "figure", "figcaption", "b", "span", "br", "div", "marimo-mime-renderer"
@@ -503,25 +414,20 @@ def test_specs_are_valid_and_described(stories: list[tuple[str, str, Any]]) -> N
     marks = break_marks(found)
     figures = {
         "strip": strip_chart(table[table["datum"] == 0], breaks=marks),
-        "window": strip_chart(window(table[table["datum"] == 2], 4, 5), title=""),
+        "window": strip_chart(window(table[table["datum"] == 2], 4, 5)),
         "runs": runs_chart(found.runs, marks, "Title", (1, 3, 4)),
-        "staircase": staircase_chart(staircase_tables(stories)),
     }
     for name, figure in figures.items():
-        assert figure.chart().to_dict(), name  # Altair checks against the schema
+        assert alt.Chart.from_dict(figure.to_dict()).to_dict(), name  # against the schema
         assert len(figure.description) > 60, name
         assert re.fullmatch(r"application/vnd\.vegalite\.v\d\+json", figure._mime_()[0])
     assert "11 tokens" in figures["strip"].description
     assert "3 turns as 3 datums" in figures["runs"].description
-    staircase = figures["staircase"]
-    shown = stories[staircase.spec["params"][0]["value"]]
-    turns, datums = len(shown[2].spans), len(shown[2].built.data)
-    assert f"{shown[0]}: {turns} turns become {datums} datums" in staircase.description
 
 
 def page_bytes(figure: Any) -> int:
     """Bytes in an exported page: HTML in a JSON string in a script, `<`, `>` and `&` as codes."""
-    return len(re.sub("[<>&]", r"\\u0000", json.dumps(figure.text)).encode())
+    return len(re.sub("[<>&]", r"\\u0000", json.dumps(figure_html(figure))).encode())
 
 
 @pytest.mark.parametrize("text", ["", " token", "<|im_start|>"])
@@ -531,7 +437,7 @@ def test_a_strip_takes_a_quarter_kilobyte_per_token(text: str) -> None:
         vocab = dict.fromkeys([*range(1000, 3000), *range(150_000, 152_000)], text)
         size[tokens] = page_bytes(strip_chart(table_of(extending(tokens, vocab))))
         assert size[tokens] / tokens <= 250
-    assert (size[4000] - size[512]) / 3488 <= 70
+    assert (size[4000] - size[512]) / 3488 <= 100
 
 
 def test_runs_grow_with_turns_not_with_tokens() -> None:
@@ -555,7 +461,7 @@ def test_runs_without_room_have_no_label() -> None:
     figure = runs_chart(found.runs)
     labels = [row["label"] for row in as_vega_reads(figure, "runs")]
     assert labels == ["O turn 0", None, None, "A turn 1"]
-    bars = next(layer for layer in figure.spec["layer"] if layer["data"]["name"] == "runs")
+    bars = next(layer for layer in figure.template["layer"] if layer["data"]["name"] == "runs")
     texts = [unit for unit in bars["layer"] if unit["mark"]["type"] == "text"]
     # Vega writes a missing text as "null"
     assert all({"filter": "datum.label"} in unit["transform"] for unit in texts)
@@ -683,47 +589,6 @@ def test_conservation_on_any_rollout(turns: list[Any]) -> None:
 
 
 # ---- in the browser
-
-
-def canvas_of(reader: Reader) -> str:
-    """The staircase's picture as the browser draws it."""
-    reader.settle()
-    picture: str = reader.page.evaluate(
-        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').toDataURL()"
-    )
-    return picture
-
-
-def test_staircase_control_works_without_python(static_page: Reader) -> None:
-    page = static_page.page
-    menu, steps = page.locator("select[name=scenario]"), page.locator("input[name=turns]")
-    pictures = [canvas_of(static_page)]
-    # by keyboard, as every control must
-    steps.focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowLeft")
-        pictures.append(canvas_of(static_page))
-    assert steps.input_value() == "1"
-    assert len(set(pictures)) == 4  # the default has four turns, as many as any
-    menu.select_option(label="Three turns that extend")
-    assert canvas_of(static_page) not in pictures
-    steps.fill("3")
-    three = canvas_of(static_page)
-    steps.fill("4")
-    assert canvas_of(static_page) == three  # it has three
-    menu.select_option(label="Sliding window")
-    assert canvas_of(static_page) == pictures[0]
-    tall = page.evaluate(
-        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').clientHeight"
-    )
-    menu.select_option(label="Context reset")
-    canvas_of(static_page)
-    short = page.evaluate(
-        "document.querySelector('.vega-embed:has(.vega-bindings) canvas').clientHeight"
-    )
-    assert short < tall  # the figure takes the height that its scenario needs
-    name = menu.evaluate("element => element.labels[0].textContent")
-    assert name.startswith("Show")
 
 
 def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import altair as alt
 import marimo as mo
 import numpy as np
 import pandas as pd
@@ -115,7 +116,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     page = unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose(broken).text
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
-    figure = matrix_chart(broken).chart().to_dict()
+    figure = alt.Chart.from_dict(matrix_chart(broken).to_dict()).to_dict()
     assert custom in figure["datasets"]["cells"]
 
 
@@ -285,7 +286,7 @@ def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
 
 def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
     figure = matrix_chart(table)
-    spec = figure.chart().to_dict()  # Altair checks it against the schema
+    spec = alt.Chart.from_dict(figure.to_dict()).to_dict()  # Altair checks it against the schema
     frames = {
         name: pd.read_csv(io.StringIO(text), keep_default_na=False, dtype=str)
         for name, text in spec["datasets"].items()

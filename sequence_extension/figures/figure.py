@@ -1,250 +1,82 @@
-"""A finished figure, and the pieces that several figures share."""
+"""A finished figure: a chart declared once, and the tables, words and sizes of this one."""
 
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import altair as alt
-import marimo as mo
 import pandas as pd
-
-from sequence_extension.figures.palette import KINDS, PALETTE, THEMED_TEXT
-from sequence_extension.text import wrap_words
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A finished figure: a Vega-Lite spec that carries its data.
+    """A chart with its data; marimo shows it as it is.
 
-    Specs are written as plain data. Altair's classes take half a second to build and check one
-    strip, more than all else behind an edit; the tests read every spec back through Altair,
-    which checks it against the schema.
+    Declaring a chart with Altair's classes takes a tenth of a second, so it is done once per
+    process and kept as `to_dict()`; what differs from drawing to drawing is bound here.
 
     Attributes:
-        spec: The whole specification.
+        template: The specification without data, shared by all figures of its kind.
+        tables: The data by name; they travel as CSV, the smallest form a figure can carry.
+        description: What is to be seen, in words.
         width, height: Pixels that the drawing takes, so that the page can keep its place.
+        lanes: Names of rows, with pixels from the top: the page keeps them in view at the left.
+        focus: Pixels from the left, first and last, of what is to be in view where not all is.
         fluid: It takes less width where there is less.
-        focus: Pixels from the left to what is to be in view first where it does not fit.
+        bound: Further entries of the specification, such as the width of the plot.
     """
 
-    spec: dict[str, Any]
+    template: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    description: str
     width: int
     height: int
+    lanes: Sequence[tuple[int, str]] = ()
+    focus: tuple[int, int] | None = None
     fluid: bool = False
-    focus: int | None = None
-
-    @property
-    def description(self) -> str:
-        return str(self.spec["description"])
+    bound: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec, as an Altair chart would give it."""
-        return self.spec
+        """The whole specification."""
+        data = {
+            name: frame.to_csv(index=False, lineterminator="\n")
+            for name, frame in self.tables.items()
+        }
+        return {**self.template, "description": self.description, **self.bound, "datasets": data}
 
-    def chart(self) -> Any:
-        """The same figure as an Altair chart (checked against the schema)."""
-        return alt.Chart.from_dict(self.spec)
+    def to_json(self) -> str:
+        """The specification as JSON, as short as it can be."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
 
     def _mime_(self) -> tuple[str, str]:
-        major = str(alt.VEGALITE_VERSION).lstrip("v").split(".")[0]
-        text = json.dumps(self.spec, separators=(",", ":"), allow_nan=False)
-        return f"application/vnd.vegalite.v{major}+json", text
-
-    @property
-    def text(self) -> str:
-        """HTML of the figure, for use inside other HTML.
-
-        marimo quotes the spec twice here, which makes one quote eleven characters; the same
-        element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
-        """
-        page = mo.as_html(self).text
-        found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
-        if found is None:
-            return page
-        # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
-        spec = json.dumps(
-            double_quoted(self.spec), separators=(",", ":"), allow_nan=False, ensure_ascii=False
+        return (
+            f"application/vnd.vegalite.v{alt.VEGALITE_VERSION.split('.')[0]}+json",
+            self.to_json(),
         )
-        for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
-            spec = spec.replace(char, code)
-        # half a character pair cannot travel but as its code
-        return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
 
 
-def double_quoted(part: Any, key: str = "") -> Any:
-    """A spec whose expressions quote by ": in an attribute in single quotes ' is ten characters."""
-    if isinstance(part, dict):
-        return {name: double_quoted(value, name) for name, value in part.items()}
-    if isinstance(part, list):
-        return [double_quoted(value) for value in part]
-    ours = key in ("calculate", "filter", "test", "expr") and '"' not in part
-    return part.replace("'", '"') if ours else part
-
-
-def vega_figure(
-    layers: Sequence[Mapping[str, Any]],
-    data: Mapping[str, pd.DataFrame],
-    *,
-    description: str,
-    width: int,
-    height: int,
-    pad: tuple[int, int, int, int],
-    title: str = "",
-    fluid: bool = False,
-    focus: float | None = None,
-    **spec: Any,
-) -> Figure:
-    """Put a layered figure together: data once by name, no background, no border, no menu.
-
-    Args:
-        layers: Vega-Lite layers; each names its data with `csv_source`.
-        data: The tables, by name.
-        description: What is to be seen, in words.
-        width, height: Pixels of the plot.
-        pad: Pixels around it (top, right, bottom, left); nothing is drawn beyond them.
-        title: The finding; left out when empty.
-        fluid: Let it shrink with the page.
-        focus: Pixels from the plot's left to what is to be in view first on a narrow page.
-        spec: More top-level properties (encoding, params).
-    """
-    top, right, bottom, left = pad
-    lines = wrap_words(title, max(24, width // 7)) if title else []
-    if lines:
-        top += 16 * len(lines) + 6
-        spec["title"] = {"text": lines, "anchor": "start", "fontSize": 13, "frame": "group"}
-    return Figure(
-        {
-            "$schema": alt.SCHEMA_URL,
-            "description": description,
-            "background": "transparent",
-            "config": {"view": {"stroke": None}},
-            "usermeta": {"embedOptions": {"actions": False}},
-            "autosize": {"type": "fit-x", "contains": "padding"} if fluid else "none",
-            # what fits itself to the page makes room for its own axes and names
-            "padding": 4 if fluid else {"top": top, "right": right, "bottom": bottom, "left": left},
-            "width": "container" if fluid else width,
-            "height": height,
-            **spec,
-            "datasets": {
-                name: frame.to_csv(index=False, lineterminator="\n") for name, frame in data.items()
-            },
-            "layer": without_types(list(layers), spec.get("encoding", {})),
-        },
-        width + left + right,
-        height + top + bottom,
-        fluid,
-        None if focus is None else round(left + focus),
-    )
-
-
-def without_types(layers: Any, known: Mapping[str, Any]) -> Any:
-    """Layers without the types of x and y that they inherit from the encoding around them."""
-    if isinstance(layers, list):
-        return [without_types(layer, known) for layer in layers]
-    layer = dict(layers)
-    if "encoding" in layer:
-        layer["encoding"] = {
-            channel: {key: value for key, value in entry.items() if key != "type"}
-            if isinstance(entry, dict) and "field" in entry and "type" in known.get(channel, {})
-            else entry
-            for channel, entry in layer["encoding"].items()
-        }
-    if "layer" in layer:
-        layer["layer"] = without_types(layer["layer"], known)
-    return layer
-
-
-def csv_source(name: str, numbers: Sequence[str]) -> dict[str, Any]:
-    """Reference to a dataset that travels as CSV: the smallest form a figure can carry.
+def named(name: str, *numbers: str) -> alt.NamedData:
+    """Data that a figure binds by name.
 
     CSV has no types: `numbers` are declared, and an empty one is null; all other columns stay
     text. Nothing is guessed ("007" a number, "true" a boolean).
     """
-    return {"name": name, "format": {"type": "csv", "parse": dict.fromkeys(numbers, "number")}}
+    parse = dict.fromkeys(numbers, "number")
+    return alt.NamedData(name=name, format=alt.CsvDataFormat(type="csv", parse=parse))
 
 
-def quantity(field: str, **more: Any) -> dict[str, Any]:
-    """Encoding of a number."""
-    return {"field": field, "type": "quantitative", **more}
+def pixels(field: str, axis: alt.Axis | None = None) -> alt.X:
+    """Encoding of a column that holds pixels from the left."""
+    return alt.X(f"{field}:Q", scale=None, axis=axis)
 
 
-def nominal(field: str, **more: Any) -> dict[str, Any]:
-    """Encoding of a name: what Vega-Lite takes a field for that has no type."""
-    return {"field": field, **more}
+def plot(width: int, height: int, top: int = 0, right: int = 0, **more: Any) -> dict[str, Any]:
+    """What a figure binds that takes exactly the pixels of its tables: nothing is drawn beyond."""
+    padding = {"top": top, "right": right, "bottom": 0, "left": 0}
+    return {"width": width, "height": height, "autosize": "none", "padding": padding, **more}
 
 
-def kind_color(
-    part: Literal["fill", "ink"], kinds: str = "OAM0", field: str = "kind"
-) -> dict[str, Any]:
-    """Encoding of the kinds that a figure shows: the palette's fill, or the ink on it."""
-    colors = [PALETTE[KINDS[kind]][part] for kind in kinds]
-    return nominal(field, scale={"domain": list(kinds), "range": colors}, legend=None)
-
-
-def calculate(**expressions: str) -> list[dict[str, str]]:
-    """Vega-Lite transforms that add fields, in order; expressions are ours, never a reader's."""
-    return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
-
-
-def unfold(**lists: str) -> list[dict[str, Any]]:
-    """Vega-Lite transforms: a row for each entry of these lists, all of one length."""
-    return [*calculate(**lists), {"flatten": list(lists)}]
-
-
-def look_up(key: str, name: str, columns: Sequence[str], to: str = "") -> dict[str, Any]:
-    """Vega-Lite transform: columns of another dataset, from the row with the same number.
-
-    Args:
-        key: Field with the number.
-        name: The other dataset.
-        columns: Its column of numbers, then the columns that are wanted.
-        to: Another name for the single column that is wanted.
-    """
-    number, *wanted = columns
-    found = {"data": csv_source(name, [number]), "key": number, "fields": wanted}
-    return {"lookup": key, "from": found, **({"as": [to]} if to else {})}
-
-
-def themed_text(**mark: Any) -> dict[str, Any]:
-    """A text mark outside filled cells, in the colour of the light or dark theme."""
-    return {"type": "text", **THEMED_TEXT, **mark}
-
-
-def break_badge(
-    x: str, y: str, tooltip: Sequence[dict[str, Any]] = (), side: int = 13
-) -> list[dict[str, Any]]:
-    """The one sign of a break in every figure: a white cross on a red square.
-
-    Args:
-        x, y: Fields of its middle.
-        tooltip: What it says when pointed at.
-        side: Pixels.
-    """
-    place = {"x": quantity(x), "y": quantity(y)}
-    square = {"type": "point", "shape": "square", "size": side * side, "filled": True, "opacity": 1}
-    return [
-        {
-            "mark": {**square, "color": PALETTE["break"]["fill"]},
-            "encoding": {**place, **({"tooltip": list(tooltip)} if tooltip else {})},
-        },
-        {
-            "mark": {"type": "text", "fontSize": min(11, side), "color": PALETTE["break"]["ink"]},
-            "encoding": {**place, "text": {"value": "✕"}},
-        },
-    ]
-
-
-def tips(words: Mapping[str, str]) -> dict[str, Any]:
-    """Encoding of a tooltip: what is named how, each an expression of ours, never a reader's."""
-    pairs = ", ".join(f"'{name}': {expression}" for name, expression in words.items())
-    return {"tooltip": {"value": {"expr": f"{{{pairs}}}"}}}
-
-
-def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten) between two bounds, at most `most`."""
-    size = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(size * k for k in (1, 2, 5, 10, 20) if (high - low) / (size * k) <= most - 1)
-    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table by column name."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

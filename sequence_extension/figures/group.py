@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.figures.figure import (
+from sequence_extension.figures.old import (
     Figure,
     calculate,
     csv_source,

@@ -3,18 +3,22 @@
 from typing import Any
 
 # The one palette (Okabe-Ito hues). fill: the cell; ink: text on that fill. Observation and
-# action differ in hue and letter; the break alone is red and is always marked as well.
+# action differ in hue and letter; the break alone is red and is always marked as well. What
+# recedes lets the page through, so it is pale on a light page and dark on a dark one, and its
+# text has the page's own colour.
 PALETTE = {
     "observation": {"fill": "#8CC8EC", "ink": "#0B1F2E", "letter": "O"},
     "action": {"fill": "#E69F00", "ink": "#1F1400", "letter": "A"},
-    "masked": {"fill": "#F6E3B4", "ink": "#3D2C00", "letter": "A masked"},
-    "zero": {"fill": "#CED1D4", "ink": "#2B3138", "letter": "0"},
+    "masked": {"fill": "#E69F0040", "ink": "currentColor", "letter": "A masked"},
+    "zero": {"fill": "#7A828C47", "ink": "currentColor", "letter": "0"},
     "break": {"fill": "#DA0A20", "ink": "#FFFFFF", "letter": "✕"},
     "positive": {"fill": "#007A5E", "ink": "#FFFFFF", "letter": "+"},
     "negative": {"fill": "#8A4F7D", "ink": "#FFFFFF", "letter": "-"},
-    "look": {"fill": "#3A3F4B", "ink": "#FFFFFF", "letter": "!"},
+    "look": {"fill": "#000000", "ink": "#FFFFFF", "letter": "!"},
     "axis": {"fill": "#7A828C", "ink": "#FFFFFF", "letter": ""},
 }
+FONT = "system-ui, sans-serif"  # of all text in figures
+RED, GREY = PALETTE["break"]["fill"], PALETTE["axis"]["fill"]
 # How tables name what a cell is, and its entry in the palette.
 KINDS = {
     "O": "observation", "A": "action", "M": "masked", "0": "zero", "+": "positive",
@@ -37,7 +41,7 @@ def advantage_colours(value: float, extent: float) -> tuple[str, str]:
     Returns:
         Two hex colours; the ink is the one of black and white that reads better.
     """
-    zero = PALETTE["zero"]["fill"]
+    zero = "#CED1D4"
     end = PALETTE["positive" if value > 0 else "negative"]["fill"]
     share = 0.0 if extent <= 0 else min(1.0, abs(value) / extent)
     # Small advantages start away from zero, so that their sign shows.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.figures.figure import (
+from sequence_extension.figures.old import (
     Figure,
     break_badge,
     calculate,

@@ -1,366 +1,244 @@
-"""Section 1: turns and datums as a staircase."""
+"""Section 1: one conversation twice, as one datum and as several."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.figure import (
-    Figure,
-    break_badge,
-    calculate,
-    csv_source,
-    kind_color,
-    look_up,
-    nominal,
-    quantity,
-    themed_text,
-    unfold,
-    vega_figure,
+from sequence_extension.figures.cells import (
+    GAP,
+    break_sign,
+    hatched,
+    text_width,
+    token_cells,
+    token_label,
 )
-from sequence_extension.figures.palette import PALETTE
-from sequence_extension.text import wrap_words
+from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.figures.palette import GREY, RED
+from sequence_extension.figures.theme import page_text
+
+WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
+LEFT, LINE, CELL = 26, 27, 20  # where cells start, a line of them, a cell
+DATUM = 64  # pixels of the name of a datum
+AGAIN = 11  # pixels of a token that is read again: how many there are is what counts
+KEPT = "Everything kept"
+PANELS = {"kept": 0, "split": WIDTH + BETWEEN}
 
 
-def staircase_chart(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """The idea: a row per turn (seen, then said), below them the datums with their mask.
+@cache
+def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
+    """The figure on its tables `cells`, `words`, `heads`, `brackets`, `breaks`; kept when made.
 
-    Menu and step control are parameters of the spec, so they work without Python. The tables
-    of `staircase_tables` hold all scenarios; the spec shows one.
+    Args:
+        titles: Of the scenarios, for the menu.
+        most: Turns at most.
+        start: The scenario shown first.
     """
-    cells, scenarios = tables["cells"], tables["scenarios"]
-    step, stair, row, gap = 42, 40, 56, 40
-    wide = int(cells["x"].max()) + 1
-    turns = scenarios["turns"].tolist()
-    # sentences in lines that a phone shows whole; the second block starts below the first
-    heads = tables["steps"][["s", "shown"]].assign(
-        lines=["|".join(wrap_words(words, 44)) for words in tables["steps"]["finding"]]
-    )
-    bodies = tables["steps"][["s", "shown"]].assign(
-        lines=["|".join(wrap_words(words, 56)) for words in tables["steps"]["rest"]],
-        y=[3 + 17 * (1 + lines.count("|")) for lines in heads["lines"]],
-    )
-    depths = bodies["y"] + [15 * (1 + lines.count("|")) for lines in bodies["lines"]]
-    top = int(depths.max()) + 28
-    # a row per sequence, unfolded in the figure: a third of the bytes of a row per token
-    pool: dict[tuple[str, str], int] = {}
-    sequences = [
-        (
-            *place,
-            " ".join(
-                str(pool.setdefault(token, len(pool)))
-                for token in zip(part["id"], part["text"], strict=True)
-            ),
-            "".join(part["kind"]),
-            " ".join(map(str, part["turn"])) if place[1] == "datum" else "",
-            " ".join(part["mask"]).strip(),
+    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
+    scenario = alt.param(name="scenario", value=start, bind=menu)
+    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
+    turns = alt.param(name="turns", value=most, bind=steps)
+
+    def at_step(table: str, *numbers: str) -> alt.Chart:
+        """A table of what stands for a certain number of turns."""
+        return alt.Chart(named(table, "s", "shown", *numbers)).transform_filter(
+            (alt.datum.s == scenario) & (alt.datum.shown == turns)
         )
-        for place, part in cells.groupby(["s", "row", "r"], sort=False)
-    ]
-    data = {
-        "cells": pd.DataFrame(
-            sequences, columns=["s", "row", "r", "tokens", "kinds", "since", "masks"]
-        ),
-        "tokens": pd.DataFrame(
-            [(number, *token) for token, number in pool.items()], columns=["token", "id", "text"]
-        ),
-        "labels": tables["labels"].drop(columns="name"),
-        "breaks": tables["breaks"],
-        "heads": heads,
-        "bodies": bodies,
+
+    def so_far(table: str, *numbers: str) -> alt.Chart:
+        """A table of what appears with its turn."""
+        return alt.Chart(named(table, "s", "turn", *numbers)).transform_filter(
+            (alt.datum.s == scenario) & (alt.datum.turn < turns)
+        )
+
+    def down(column: str) -> alt.Y:
+        return alt.Y(f"{column}:Q", scale=None, axis=None)
+
+    cells = so_far("cells", "left", "x", "right", "y").encode(
+        y=down("y"), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
+    )
+    box = cells.encode(x=pixels("left"), x2="right:Q")
+    again = alt.FieldEqualPredicate(field="kind", equal="=")
+    trained = alt.FieldEqualPredicate(field="mask", equal="1")
+    words = so_far("words", "x", "y").encode(x=pixels("x"), y=down("y"), text="words:N")
+    heads = at_step("heads", "x", "y").encode(x=pixels("x"), y=down("y"), text="words:N")
+    bracket = at_step("brackets", "left", "right", "top", "bottom")
+    rule = bracket.mark_rule(color=GREY, strokeWidth=2, strokeCap="square")
+    breaks = so_far("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=down("y"))
+    return (
+        alt.layer(
+            rule.encode(x=pixels("left"), y=down("top"), y2="bottom:Q"),
+            *(
+                rule.encode(x=pixels("left"), x2="right:Q", y=down(end))
+                for end in ("top", "bottom")
+            ),
+            *token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
+            *hatched(cells.transform_filter(again), CELL),
+            box.transform_filter(trained).mark_rule(
+                color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
+            ),
+            words.mark_text(**page_text(align="left")),
+            heads.transform_filter(alt.FieldEqualPredicate(field="bold", equal="yes")).mark_text(
+                **page_text(align="left", fontSize=14, fontWeight="bold")
+            ),
+            heads.transform_filter(alt.FieldEqualPredicate(field="bold", equal="no")).mark_text(
+                **page_text(align="left")
+            ),
+            breaks.mark_tick(
+                color=RED, opacity=1, thickness=3, height=CELL + 6, orient="vertical"
+            ).encode(x=pixels("edge"), y=down("line")),
+            *break_sign(breaks),
+        )
+        .add_params(scenario, turns)
+        .to_dict()
+    )
+
+
+@dataclass
+class Drawing:
+    """One of the two drawings as it is laid out from the top: what stands where.
+
+    Attributes:
+        shift: Pixels from the left of the figure.
+        y: Middle of the line that was filled last.
+        cells, words, breaks: Rows of the figure's tables.
+        turns: Top and bottom of each turn.
+    """
+
+    shift: int
+    y: int = 52
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    words: list[dict[str, Any]] = field(default_factory=list)
+    breaks: list[dict[str, Any]] = field(default_factory=list)
+    turns: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def say(self, turn: int, words: str, x: int) -> None:
+        """Words on the line."""
+        self.words.append({"turn": turn, "x": self.shift + x, "y": self.y, "words": words})
+
+    def fill(self, turn: int, part: str, row: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        """Cells on lines of their own, from the left; returns where what is new begins."""
+        self.y += LINE - 2
+        self.say(turn, part, 12)
+        x, edge, shared = LEFT, (LEFT, self.y), True
+        for cell in row:
+            again = cell["kind"] == "="
+            shared = shared and again
+            label = "" if again else token_label(cell["id"], cell["text"])
+            width = AGAIN if again else max(26, text_width(label) + 10)
+            for _ in range(cell["tokens"] if again else 1):
+                if x + width > WIDTH:
+                    x, self.y = LEFT, self.y + LINE
+                left = self.shift + x
+                place = {"left": left, "x": left + (width - GAP) // 2, "right": left + width - GAP}
+                self.cells.append({**cell, **place, "y": self.y, "label": label})
+                x += width
+            if shared:
+                edge = (x, self.y)
+        return edge
+
+    def add(self, turn: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], opens: bool) -> None:
+        """A turn: its name, behind that of its datum where it opens one, and its two lines."""
+        number = turn["turn"]
+        top = self.y = self.y + 10 * (opens and number > 0)
+        if opens:
+            self.say(number, f"datum {turn['datum']}", LEFT)
+        x = LEFT + DATUM * opens
+        splits = turn["verdict"].startswith("\u2715")
+        verdict = turn["verdict"].replace("\u2715", "splits:") if number else ""
+        sign = {"turn": number, "x": self.shift + x + 7, "y": self.y}
+        self.say(number, f"turn {number} {verdict}".strip(), x + 18 * splits)
+        for part in ("O", "A"):
+            if row := [cell for cell in cells if cell["part"] == part]:
+                edge, line = self.fill(number, part, row)
+                if splits and part == "O":
+                    self.breaks.append(sign | {"edge": self.shift + edge - 1, "line": line})
+        self.turns[number] = (top - 8, self.y + 14)
+        self.y += LINE
+
+
+def draw_panel(tables: Mapping[str, pd.DataFrame], s: int, panel: str) -> Drawing:
+    """One scenario of `staircase_tables`, laid out."""
+    drawing = Drawing(PANELS[panel])
+    turns, cells = (
+        part[(part["s"] == s) & (part["panel"] == panel)]
+        for part in (tables["turns"], tables["cells"])
+    )
+    datum = None
+    for turn in records(turns):
+        own = records(cells[cells["turn"] == turn["turn"]])
+        drawing.add(turn, own, turn["datum"] != datum)
+        datum = turn["datum"]
+    return drawing
+
+
+def panel_steps(
+    tables: Mapping[str, pd.DataFrame], s: int, panel: str, drawing: Drawing, most: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What changes with the number of turns shown: the heads, and the brackets of the datums."""
+    steps = tables["steps"]
+    steps = steps[(steps["s"] == s) & (steps["panel"] == panel)].set_index("shown")
+    turns = tables["turns"]
+    datum_of = turns[(turns["s"] == s) & (turns["panel"] == panel)].set_index("turn")["datum"]
+    title = tables["scenarios"].set_index("s")["title"][s] if panel == "split" else KEPT
+    heads, brackets = [], []
+    x = PANELS[panel]
+    for shown in range(1, most + 1):
+        step = steps.loc[min(shown, len(steps))]
+        at = {"s": s, "shown": shown}
+        heads.append({**at, "x": x, "y": 9, "bold": "yes", "words": f"{title}: {step['datums']}"})
+        heads.append({**at, "x": x, "y": 29, "bold": "no", "words": step["counts"]})
+        for _, own in datum_of[datum_of.index < shown].groupby(datum_of):
+            top, bottom = drawing.turns[own.index[0]][0], drawing.turns[own.index[-1]][1]
+            brackets.append({**at, "left": x + 3, "right": x + 8, "top": top, "bottom": bottom})
+    return heads, brackets
+
+
+def staircase_chart(
+    tables: Mapping[str, pd.DataFrame], first: str = "Reasoning stripped"
+) -> Figure:
+    """The idea: one conversation twice, each turn drawn once, brackets around what is one datum.
+
+    Left, the prompts keep all that came before; right, they do what the scenario says. Menu and
+    steps are parameters of the chart, so they work without Python.
+
+    Args:
+        tables: Of `staircase_tables`.
+        first: Title of the scenario that is shown first.
+    """
+    scenarios = tables["scenarios"]
+    titles, most = scenarios["title"].tolist(), int(scenarios["turns"].max())
+    start = titles.index(first) if first in titles else 0
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("cells", "words", "breaks", "heads", "brackets")
     }
-    # where a row stands: turns first, then the datums of the scenario
-    place = (
-        f"datum.row == 'turn' ? {top} + datum.r * {stair}"
-        f" : {top + gap} + {json.dumps(turns)}[datum.s] * {stair} + datum.r * {row}"
-    )
-    chosen = {"filter": "datum.s == scenario && datum.turn < turns"}
-    at_step = {
-        "filter": f"datum.s == scenario && datum.shown == min(turns, {json.dumps(turns)}[scenario])"
-    }
-    numbers = ["s", "r", "x", "turn"]
-    layers: list[dict[str, Any]] = [
-        {
-            "data": csv_source("heads", ["s", "shown"]),
-            "transform": [at_step],
-            "mark": themed_text(
-                align="left",
-                baseline="top",
-                fontSize=14,
-                fontWeight="bold",
-                lineBreak="|",
-                lineHeight=17,
-            ),
-            "encoding": {"x": {"value": -96}, "y": {"value": 0}, "text": nominal("lines")},
-        },
-        {
-            "data": csv_source("bodies", ["s", "shown", "y"]),
-            "transform": [at_step],
-            "mark": themed_text(
-                align="left", baseline="top", fontSize=12, lineBreak="|", lineHeight=15
-            ),
-            "encoding": {"x": {"value": -96}, "y": quantity("y"), "text": nominal("lines")},
-        },
-        {
-            "data": csv_source("cells", ["s", "r"]),
-            "transform": [
-                {"filter": "datum.s == scenario"},
-                *unfold(
-                    token="split(datum.tokens, ' ')",
-                    x="sequence(length(datum.token))",
-                    kind="split(datum.kinds, '')",
-                    turn="split(datum.since, ' ')",
-                    mask="split(datum.masks, ' ')",
-                ),
-                *calculate(
-                    token="toNumber(datum.token)",
-                    turn="datum.row == 'turn' ? datum.r : toNumber(datum.turn)",
-                    mask="datum.mask || ''",
-                ),
-                {"filter": "datum.turn < turns"},
-                look_up("token", "tokens", ["token", "id", "text"]),
-                *calculate(
-                    top=place,
-                    bottom="datum.top + 34",
-                    left="datum.x + 0.02",
-                    right="datum.x + 0.98",
-                    middle="datum.x + 0.5",
-                    line="datum.top + 11",
-                    sign="{'0': '=', O: 'O', A: 'A', M: 'A'}[datum.kind]",
-                    shown="[datum.sign + ' ' + datum.id, datum.text || ' ']",
-                    told="{'0': 'history, repeated', O: 'observation', A: 'action',"
-                    " M: 'action, masked'}[datum.kind]",
-                    where="datum.row + ' ' + datum.r",
-                    text="datum.text || 'not known'",
-                    under="datum.top + 43",
-                    mask_kind="datum.mask == '1' ? 'A' : '0'",
-                    mask_top="datum.top + 36",
-                    mask_bottom="datum.top + 50",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rect", "cornerRadius": 3},
-                    "encoding": {
-                        "x": quantity("left"),
-                        "x2": {"field": "right"},
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                        "fill": kind_color("fill"),
-                        "tooltip": [
-                            nominal("id", title="token id"),
-                            nominal("text", title="text"),
-                            nominal("where", title="row"),
-                            nominal("x", title="position"),
-                            nominal("told", title="part"),
-                            nominal("mask", title="mask"),
-                        ],
-                    },
-                },
-                {
-                    "mark": {"type": "text", "fontSize": 11, "lineHeight": 13, "limit": step - 4},
-                    "encoding": {
-                        "x": quantity("middle"),
-                        "y": quantity("line"),
-                        "text": nominal("shown"),
-                        "color": kind_color("ink"),
-                    },
-                },
-                {
-                    "transform": [{"filter": "datum.mask == '0' || datum.mask == '1'"}],
-                    "layer": [
-                        {
-                            "mark": {"type": "rect", "cornerRadius": 3},
-                            "encoding": {
-                                "x": quantity("left"),
-                                "x2": {"field": "right"},
-                                "y": quantity("mask_top"),
-                                "y2": {"field": "mask_bottom"},
-                                "fill": kind_color("fill", field="mask_kind"),
-                            },
-                        },
-                        {
-                            "mark": {"type": "text", "fontSize": 11},
-                            "encoding": {
-                                "x": quantity("middle"),
-                                "y": quantity("under"),
-                                "text": nominal("mask"),
-                                "color": kind_color("ink", field="mask_kind"),
-                            },
-                        },
-                    ],
-                },
-                {
-                    "transform": [{"filter": "datum.mask == 'none'"}],
-                    "mark": themed_text(fontSize=10),
-                    "encoding": {
-                        "x": quantity("middle"),
-                        "y": quantity("under"),
-                        "text": nominal("mask"),
-                    },
-                },
-            ],
-        },
-        {
-            "data": csv_source("labels", ["s", "r", "turn"]),
-            "transform": [
-                chosen,
-                *calculate(
-                    top=place,
-                    name="datum.row + ' ' + datum.r",
-                    first="datum.top + 11",
-                    second="datum.top + (datum.row == 'turn' ? 25 : 43)",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": themed_text(align="right", fontSize=12, fontWeight="bold"),
-                    "encoding": {
-                        "x": {"value": -8},
-                        "y": quantity("first"),
-                        "text": nominal("name"),
-                    },
-                },
-                {
-                    "mark": themed_text(align="right", fontSize=11),
-                    "encoding": {
-                        "x": {"value": -8},
-                        "y": quantity("second"),
-                        "text": nominal("verdict"),
-                    },
-                },
-            ],
-        },
-        {  # not seen: as wide as the widest verdict, so that no scenario moves the left edge
-            "data": {"values": [{}]},
-            "mark": themed_text(
-                align="right",
-                fontSize=11,
-                opacity=0,
-                text=max(tables["labels"]["verdict"], key=len),
-            ),
-            "encoding": {"x": {"value": -8}, "y": {"value": 0}},
-        },
-        {
-            "data": csv_source("breaks", numbers),
-            "transform": [
-                chosen,
-                *calculate(top=f"{place} - 3", bottom="datum.top + 40"),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rule", "color": PALETTE["break"]["fill"], "strokeWidth": 3},
-                    "encoding": {
-                        "x": quantity("x"),
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                    },
-                },
-                *break_badge(
-                    "x", "top", [nominal("cause", title="splits"), nominal("x", title="at")]
-                ),
-            ],
-        },
-    ]
-    # what gives the drawing its size: the same width always, the height of the scenario
-    frame = scenarios[["s", "turns", "datums"]]
-    data["frame"] = frame
-    layers.append(
-        {
-            "data": csv_source("frame", ["s", "turns", "datums"]),
-            "transform": [
-                {"filter": "datum.s == scenario"},
-                *calculate(
-                    top="0",
-                    bottom=f"{top + gap} + datum.turns * {stair} + datum.datums * {row}",
-                    first=f"{top - 10}",
-                    second=f"{top + gap - 12} + datum.turns * {stair}",
-                    turn_words="'what the model saw, then said'",
-                    datum_words="'what trajectory_to_data makes of it; the first token is never"
-                    " a target, so it has no mask entry'",
-                ),
-            ],
-            "layer": [
-                {
-                    "mark": {"type": "rect", "fill": "transparent"},
-                    "encoding": {
-                        "x": {"value": -96},
-                        "x2": {"value": step * wide},
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                    },
-                },
-                *(
-                    {
-                        "mark": themed_text(align="left", fontSize=11, fontStyle="italic"),
-                        "encoding": {
-                            "x": {"value": 1},
-                            "y": quantity(line),
-                            "text": nominal(words),
-                        },
-                    }
-                    for line, words in (("first", "turn_words"), ("second", "datum_words"))
-                ),
-            ],
-        }
-    )
-    titles = scenarios["title"].tolist()
-    most = max(turns)
-    # the first scenario in which turns extend and turns split: one picture of both
-    told = tables["labels"].query("row == 'turn'").groupby("s")["verdict"].agg(" ".join)
-    both = [place for place, words in enumerate(told) if "extends" in words and "✕" in words]
-    start = both[0] if both else 0
-    height = max(
-        top + gap + stair * turn_count + row * datum_count
-        for turn_count, datum_count in zip(turns, scenarios["datums"].tolist(), strict=True)
-    )
-    finding = tables["steps"].query("s == @start").iloc[-1]
-    return vega_figure(
-        layers,
-        data,
+    height = 0
+    for s in scenarios["s"]:
+        for panel in PANELS:
+            drawing = draw_panel(tables, s, panel)
+            for name in ("cells", "words", "breaks"):
+                rows[name] += [{"s": s, **row} for row in getattr(drawing, name)]
+            heads, brackets = panel_steps(tables, s, panel, drawing, most)
+            rows["heads"] += heads
+            rows["brackets"] += brackets
+            height = max(height, drawing.y)
+    cells = pd.DataFrame(rows["cells"])
+    columns = ["s", "turn", "left", "x", "right", "y", "kind", "label", "id", "mask"]
+    width = WIDTH + BETWEEN + WIDTH
+    told = tables["steps"][tables["steps"]["s"] == start].drop_duplicates("panel", keep="last")
+    words = "; ".join(f"{row.datums} ({row.counts})" for row in told.itertuples())
+    return Figure(
+        staircase_template(tuple(titles), most, start),
+        {**{name: pd.DataFrame(row) for name, row in rows.items()}, "cells": cells[columns]},
         description=(
-            f"Staircase of turns, with a menu of {len(titles)} scenarios and a control for the "
-            f"number of turns shown. Chosen at first, {titles[start]}: {finding['finding']}; "
-            f"{finding['rest']} All scenarios stand in the table below the figure."
+            f"One conversation twice, with a menu of {len(titles)} scenarios and a control for the "
+            f"number of turns shown. First {titles[start]}: with prompts that keep everything and "
+            f"as it was, {words}. All scenarios stand in the table below the figure."
         ),
-        width=step * wide,
-        height=1,
-        pad=(4, 4, 4, 4),
-        autosize={"type": "pad", "resize": True},
-        params=[
-            {
-                "name": "scenario",
-                "value": start,
-                "bind": {
-                    "input": "select",
-                    "options": list(range(len(titles))),
-                    "labels": titles,
-                    "name": "Show",
-                },
-            },
-            {
-                "name": "turns",
-                "value": most,
-                "bind": {
-                    "input": "range",
-                    "min": 1,
-                    "max": most,
-                    "step": 1,
-                    "name": "Turns shown, at most",
-                },
-            },
-        ],
-        encoding={
-            "x": {
-                "type": "quantitative",
-                "scale": {"domain": [0, wide], "nice": False},
-                "axis": None,
-            },
-            "y": {
-                "type": "quantitative",
-                "scale": {"domain": [0, height], "range": [0, height]},
-                "axis": None,
-            },
-        },
+        width=width,
+        height=height,
+        bound=plot(width, height),
     )

@@ -1,39 +1,33 @@
 """Section 3: one datum as aligned lanes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from sequence_extension.alignment import strip_rows
-from sequence_extension.figures.figure import (
-    Figure,
-    break_badge,
-    calculate,
-    csv_source,
-    kind_color,
-    nominal,
-    quantity,
-    themed_text,
-    tips,
-    unfold,
-    vega_figure,
+from sequence_extension.figures.cells import (
+    break_layers,
+    break_words,
+    columns,
+    extent,
+    focus_on,
+    stretches,
+    token_cells,
+    token_label,
 )
-from sequence_extension.figures.palette import PALETTE, PART_WORDS
+from sequence_extension.figures.figure import Figure, named, pixels, plot
+from sequence_extension.figures.palette import GREY
+from sequence_extension.figures.theme import page_text
 from sequence_extension.text import count_of
 
-# Lanes of a strip: where each stands (pixels from the top) and what it is called.
 STRIP_LANES = [
-    (6, "turn"),
-    (39, "input"),
-    (103, "target|= next input"),
-    (136, "mask"),
-    (160, "advantage"),
-    (184, "logprob"),
-    (210, "turn"),
-    (230, "position"),
-]
-STRIP_HEIGHT = 216
+    "turn", "input", " ", "target", "mask", "advantage", "logprob", "target's turn", "position",
+]  # fmt: skip
+STRIP_STEP = 28  # pixels of a lane
+STRIP_TOP = 24  # pixels above, for the words at a break
 # Rollouts with more tokens or datums than this are drawn as runs, with a window of single
 # tokens.
 STRIP_LIMIT = 600
@@ -41,42 +35,193 @@ STRIP_DATUMS = 8
 STRIP_WINDOW = 64
 
 
-def strip_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Stretches of one turn and part in `strip_rows`: start, end (exclusive), turn, kind.
+def declare_strip() -> alt.LayerChart:
+    """The strip on its named tables, a plain declaration to copy, change and see change.
 
-    Start and end are positions in the datum's sequence.
+    `strip_chart(table, chart=...)` binds the tables of a datum to whatever is declared here:
+    `cells` (a column per position), `turns` (stretches of one turn and part) and `breaks`.
     """
-    columns = [rows[name].tolist() for name in ("p", "turn", "part", "mask")]
-    runs: list[list[Any]] = []
-    last = None
-    for place, turn, part, mask in zip(*columns, strict=True):
-        if (turn, part) != last:
-            runs.append([place, 0, turn, ""])
-            last = (turn, part)
-        # the last token of a stretch speaks for it: token 0 has no mask entry
-        runs[-1][1], runs[-1][3] = place + 1, "M" if (part, mask) == ("A", "0") else part
-    return pd.DataFrame(runs, columns=["start", "end", "turn", "kind"])
+    lanes = STRIP_LANES
+    axis = alt.Axis(title=None, values=[lane for lane in lanes if lane != " "])
+    scale = alt.Scale(domain=lanes, paddingInner=0.08)
+    y = alt.Y("lane:N", scale=scale, axis=axis)
 
-
-def strip_turns(runs: pd.DataFrame, step: int) -> pd.DataFrame:
-    """Stretches of one turn: start, end (exclusive), and a label that fits their width."""
-    turns: dict[str, tuple[int, int]] = {}
-    columns = [runs[name].tolist() for name in ("turn", "start", "end")]
-    for turn, start, end in zip(*columns, strict=True):
-        turns[turn] = (turns.get(turn, (start, end))[0], end)
-    labels = [
-        f"turn {turn}" if 6 * len(f"turn {turn}") <= (end - start) * step - 6 else str(turn)
-        for turn, (start, end) in turns.items()
+    # One row per position; each lane takes its label from the column of its name.
+    numbers = ["p", "left", "x", "right"]
+    table = alt.Chart(named("cells", *numbers))
+    lane_kind = (
+        "datum.lane == 'input' ? datum.part : datum.lane == 'target' ? datum.goal"
+        " : datum.label == 'none' ? '.' : datum.label == '0' ? '0'"
+        " : test(/[Nn]/, datum.label) ? '!' : datum.lane == 'advantage'"
+        " ? (datum.label[0] == '+' ? '+' : '-') : datum.mask == '0' ? 'M' : 'A'"
+    )
+    cells = (
+        table.transform_fold(["input", "target", "mask", "advantage", "logprob"], ["lane", "label"])
+        .transform_filter("datum.label")
+        .transform_calculate(kind=lane_kind)
+        .encode(
+            y=y,
+            tooltip=[
+                "p:Q",
+                "lane:N",
+                "label:N",
+                "turn:N",
+                alt.Tooltip("id:N", title="id of the input"),
+            ],
+        )
+    )
+    positions = table.transform_filter("datum.input && datum.target").encode(
+        x=pixels("x"), y=alt.YDatum("position"), text="p:Q"
+    )
+    # The shift: every input moves one place to the left when it becomes a target.
+    moves = table.transform_window(after="lead(x)").transform_filter(
+        "datum.target && isValid(datum.after)"
+    )
+    above, below = alt.YDatum(" ", bandPosition=0.05), alt.Y2Datum(" ", bandPosition=0.75)
+    shift = [
+        moves.mark_rule(color=GREY).encode(x=pixels("after"), x2="x:Q", y=above, y2=below),
+        moves.mark_point(shape="triangle-down", size=30, filled=True, color=GREY, opacity=1).encode(
+            x=pixels("x"), y=alt.YDatum(" ", bandPosition=0.8)
+        ),
     ]
-    starts, ends = zip(*turns.values(), strict=True)
-    return pd.DataFrame({"start": starts, "end": ends, "label": labels})
+    turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
+    brackets = [
+        turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
+        turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
+    ]
+    red = break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1))
+    tokens = token_cells(cells, "OAM0+-!")
+    return alt.LayerChart(
+        layer=[*brackets, *shift, *tokens, positions.mark_text(**page_text()), *red]
+    )
 
 
-def strip_cell_width(rows: pd.DataFrame) -> int:
-    """Pixels per position: wide enough for the longest token id, wider where texts are known."""
-    longest = max((len(label) for label in rows["id"]), default=1)
-    texts = 60 if any(rows["text"].tolist()) else 0
-    return max(48, texts, 8 * longest + 10)
+@cache
+def strip_template() -> Mapping[str, Any]:
+    """`declare_strip`, once per process."""
+    return declare_strip().to_dict()
+
+
+def strip_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `cells` of a strip: a row per position, the empty places at both ends included.
+
+    Token p is the input of row p and the target of row p - 1, with what belongs to it there.
+    """
+    rows = strip_rows(table).to_dict("list")
+    begins, ends = rows["p"][0] == 0, pd.isna(table["mask"].iloc[-1])
+    kinds = [
+        "M" if pair == ("A", "0") else pair[0]
+        for pair in zip(rows["part"], rows["mask"], strict=True)
+    ]
+    labels = [token_label(*pair) for pair in zip(rows["id"], table["text"], strict=True)]
+    own = list(zip(labels, kinds, rows["id"], strict=True))
+    numbers = zip(
+        rows["mask"], map(with_sign, rows["adv"]), map(with_minus, rows["lp"]), strict=True
+    )
+    loss = list(zip(labels, kinds, numbers, rows["turn"], strict=True))
+    never = ("none", ".", ("none",) * 3, "")  # the first token is never a target
+    if ends:  # and the last one never an input
+        own[-1] = (labels[-1], ".", rows["id"][-1])
+    first = rows["p"][0] - begins
+    inputs = [("", "", "")] * begins + own
+    targets = ([never] if begins else []) + loss[1:] + [("", "", ("",) * 3, "")]
+    count = len(inputs) - (not ends)
+    cells = [
+        (first + at, label, part, token, goal, goal_kind, *values, turn)
+        for at, ((label, part, token), (goal, goal_kind, values, turn)) in enumerate(
+            zip(inputs[:count], targets[:count], strict=True)
+        )
+    ]
+    places = columns((cell[1], cell[4], *cell[6:9]) for cell in cells)
+    names = ["p", "input", "part", "id", "target", "goal", "mask", "advantage", "logprob"]
+    return pd.DataFrame(cells, columns=[*names, "turn"]).join(places)
+
+
+def with_minus(number: str) -> str:
+    """A number of `strip_rows` with the minus that is a minus."""
+    return number.replace("-", "\u2212")
+
+
+def with_sign(number: str) -> str:
+    """A number of `strip_rows` with its sign."""
+    plus = number not in ("", "0", "NaN") and number[0] not in "-i"
+    return "+" * plus + with_minus(number)
+
+
+def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets.
+
+    Args:
+        cells: Of `strip_columns`.
+        table: What it was made from.
+    """
+    masked = dict(zip(cells["p"] + 1, cells["goal"] == "M", strict=True))
+    owners = [
+        (turn, "A masked" if masked.get(place) else part)
+        for place, turn, part in table[["position", "turn", "part"]].itertuples(index=False)
+    ]
+    rows = []
+    for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
+        drawn = cells[cells[column] != ""]
+        rows += [
+            (lane, *stretch) for stretch in stretches(owners[later:], drawn["left"], drawn["right"])
+        ]
+    return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
+
+
+def strip_breaks(
+    cells: pd.DataFrame, breaks: Sequence[tuple[int, int, str]], datum: int
+) -> pd.DataFrame:
+    """The table `breaks` of a strip: where a later turn left this datum, and the words there."""
+    lefts = dict(zip(cells["p"], cells["left"], strict=True))
+    width = int(cells["right"].iloc[-1])
+    here = [
+        (lefts[position], label)
+        for owner, position, label in breaks
+        if owner == datum and position in lefts
+    ]
+    return break_words(here, width)
+
+
+def strip_chart(
+    table: pd.DataFrame,
+    breaks: Sequence[tuple[int, int, str]] = (),
+    chart: alt.LayerChart | None = None,
+) -> Figure:
+    """The strip of one datum: aligned lanes over one position axis.
+
+    Every token is drawn twice, as an input at its own position and as the target one position
+    to the left; mask, advantage and logprob stand under the target they belong to. The first
+    token has no place as a target, the last none as an input; both places are drawn empty.
+
+    Args:
+        table: Rows of `alignment_table` for one datum, or a `window` of them.
+        breaks: (datum, position, label) of the places where a later turn left a datum:
+            its observation differs from the datum's token at `position`.
+        chart: Another declaration than `declare_strip`, on the same tables.
+
+    Raises:
+        ValueError: The table holds another number of datums than one.
+    """
+    datums = table["datum"].unique().tolist()
+    if len(datums) != 1:
+        raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
+    cells = strip_columns(table)
+    marks = strip_breaks(cells, breaks, datums[0])
+    width, height = extent(cells, marks), STRIP_STEP * len(STRIP_LANES)
+    return Figure(
+        strip_template() if chart is None else chart.to_dict(),
+        {"cells": cells, "turns": strip_turns(cells, table), "breaks": marks},
+        description=strip_description(table, f"Datum {datums[0]}"),
+        width=width,
+        height=height + STRIP_TOP,
+        lanes=[
+            (STRIP_TOP + STRIP_STEP * place + STRIP_STEP // 2, lane)
+            for place, lane in enumerate(STRIP_LANES)
+        ],
+        focus=focus_on(marks),
+        bound=plot(width, height, top=STRIP_TOP),
+    )
 
 
 def strip_finding(table: pd.DataFrame) -> str:
@@ -95,320 +240,21 @@ def strip_finding(table: pd.DataFrame) -> str:
     return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"
 
 
-def strip_description(rows: pd.DataFrame, runs: pd.DataFrame, name: str) -> str:
+def strip_description(table: pd.DataFrame, name: str) -> str:
     """What the strip shows, in words, for readers who do not see it."""
-    trained = rows["mask"].tolist().count("1")
-    names = {"O": "observation", "A": "action", "M": "masked action"}
-    parts = [
-        f"tokens {start} to {end - 1} are turn {turn}'s {names[kind]}"
-        for start, end, turn, kind in runs.head(12).to_numpy().tolist()
+    places, turns, parts = (table[key].tolist() for key in ("position", "turn", "part"))
+    stretches: list[list[Any]] = []
+    for place, turn, part in zip(places, turns, parts, strict=True):
+        if not stretches or stretches[-1][2:] != [turn, part]:
+            stretches.append([place, place, turn, part])
+        stretches[-1][1] = place
+    words = [
+        f"tokens {first} to {last} are turn {turn}'s {'action' if part == 'A' else 'observation'}"
+        for first, last, turn, part in stretches[:12]
     ]
-    more = f"; and {len(runs) - 12} more stretches" if len(runs) > 12 else ""
+    more = f"; and {len(stretches) - 12} more stretches" if len(stretches) > 12 else ""
     return (
-        f"{name}: {len(rows)} tokens, so {len(rows) - 1} inputs and {len(rows) - 1} targets; "
-        f"{trained} targets have mask 1. Each target is the next input. "
-        f"In order, {'; '.join(parts)}{more}."
-    )
-
-
-def strip_chart(
-    table: pd.DataFrame,
-    title: str | None = None,
-    breaks: Sequence[tuple[int, int, str]] = (),
-    lane_labels: bool = True,
-) -> Figure:
-    """The strip of one datum: aligned lanes over one position axis.
-
-    Every token is drawn twice, as an input at its own position and as the target one position
-    to the left; mask, advantage and logprob stand under the target they belong to. The first
-    token has no slot as a target, the last none as an input; both empty slots are drawn.
-
-    Args:
-        table: Rows of `alignment_table` for one datum, or a `window` of them.
-        title: The finding; None computes it from the table, "" leaves it out.
-        breaks: (datum, position, label) of the places where a later turn left a datum:
-            its observation differs from the datum's token at `position`.
-        lane_labels: Draw the names of the lanes left of them.
-
-    Raises:
-        ValueError: The table holds another number of datums than one.
-    """
-    datums = table["datum"].unique().tolist()
-    if len(datums) != 1:
-        raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
-    rows = strip_rows(table)
-    runs = strip_runs(rows)
-    first, last = int(rows["p"].iloc[0]), int(rows["p"].iloc[-1])
-    begins, ends = first == 0, bool(pd.isna(table["mask"].iloc[-1]))
-    step = strip_cell_width(rows)
-    turns = strip_turns(runs, step)
-    grey = PALETTE["axis"]["fill"]
-    # the two places where a token has no counterpart
-    empty = pd.DataFrame(
-        {
-            "at": [last, -1],
-            "top": [20, 84],
-            "bottom": [58, 194],
-            "line": [28, 112],
-            "words": [
-                f"{rows['id'].iloc[-1]}|never|an input",
-                "the first|token is|never a|target:|no mask|entry",
-            ],
-        }
-    )[[ends, begins]]
-    data = {"cells": rows, "turns": turns}
-    span = {"x": quantity("left"), "x2": {"field": "right"}}
-    # lanes: 0 input, 1 target, 2 mask, 3 advantage, 4 logprob
-    lanes = {
-        "data": csv_source("cells", ["p"]),
-        "transform": [
-            *unfold(lane="[0, 1, 2, 3, 4]"),
-            {"filter": f"datum.lane ? datum.p > {first} : datum.p < {last}"},
-            *calculate(
-                at="datum.p - (datum.lane ? 1 : 0)",
-                left="datum.at - 0.47",
-                right="datum.at + 0.47",
-                top="[20, 84, 126, 150, 174][datum.lane]",
-                bottom="datum.top + (datum.lane < 2 ? 38 : 20)",
-                line="datum.top + (datum.lane < 2 ? 13 : 10)",
-                part="datum.part == 'A' && datum.mask == '0' ? 'M' : datum.part",
-                trained="datum.mask == '0' ? '0' : 'A'",
-                raw="datum.lane == 3 ? datum.adv : datum.lp",
-                number="toNumber(datum.raw)",
-                kind="datum.lane < 2 ? datum.part : datum.lane == 2 ? datum.trained"
-                " : !isFinite(datum.number) ? '!' : datum.number == 0 ? '0'"
-                " : datum.lane == 4 ? datum.trained : datum.number > 0 ? '+' : '-'",
-                shown="datum.lane < 2"
-                " ? [datum.id, (datum.part == 'M' ? 'A masked' : datum.part)"
-                " + (datum.text ? ' ' + replace(datum.text,"
-                " /^<[|\\uff5c](.+)[|\\uff5c]>$/, '<$1>') : '')]"
-                " : datum.lane == 2 ? datum.mask"
-                " : !isFinite(datum.number) ? datum.raw"
-                " : datum.number == 0 ? '0'"
-                " : format(datum.number, datum.lane == 3 ? '+.3~g' : '.3~g')",
-            ),
-        ],
-        "encoding": tips(
-            {
-                "token id": "datum.id",
-                "text": "datum.text || 'not known'",
-                "position": "datum.p",
-                "turn": "datum.turn",
-                "part": PART_WORDS.replace("kind", "part"),
-                "mask": "datum.mask || 'none: never a target'",
-                "advantage": "replace(datum.adv, regexp('-', 'g'), '\u2212') || 'none'",
-                "logprob": "replace(datum.lp, regexp('-', 'g'), '\u2212') || 'none'",
-            }
-        ),
-        "layer": [
-            {
-                "mark": {"type": "rect", "cornerRadius": 3},
-                "encoding": {
-                    **span,
-                    "y": quantity("top"),
-                    "y2": {"field": "bottom"},
-                    "fill": kind_color("fill", "OAM0+-!"),
-                },
-            },
-            {
-                "mark": {"type": "text", "fontSize": 12, "lineHeight": 14, "limit": step - 6},
-                "encoding": {
-                    "x": quantity("at"),
-                    "y": quantity("line"),
-                    "text": nominal("shown"),
-                    "color": kind_color("ink", "OAM0+-!"),
-                },
-            },
-        ],
-    }
-    moves = {
-        "data": csv_source("cells", ["p"]),
-        "transform": [
-            {"filter": f"datum.p > {-1 if begins else first}"},
-            *calculate(to="datum.p - 1", tail="60", head="80"),
-        ],
-        "layer": [
-            {
-                "mark": {"type": "rule", "color": grey},
-                "encoding": {
-                    "x": quantity("p"),
-                    "x2": {"field": "to"},
-                    "y": quantity("tail"),
-                    "y2": {"field": "head"},
-                    "strokeDash": {
-                        "condition": {"test": "datum.p", "value": [1, 0]},
-                        "value": [3, 3],
-                    },
-                },
-            },
-            {
-                "mark": {
-                    "type": "point",
-                    "shape": "triangle-down",
-                    "size": 26,
-                    "filled": True,
-                    "color": grey,
-                    "opacity": 1,
-                },
-                "encoding": {"x": quantity("to"), "y": quantity("head")},
-            },
-        ],
-    }
-    ghosts = {
-        "data": csv_source("empty", ["at", "top", "bottom", "line"]),
-        "transform": calculate(left="datum.at - 0.47", right="datum.at + 0.47"),
-        "layer": [
-            {
-                "mark": {
-                    "type": "rect",
-                    "cornerRadius": 3,
-                    "fill": "transparent",
-                    "stroke": grey,
-                    "strokeDash": [3, 3],
-                },
-                "encoding": {**span, "y": quantity("top"), "y2": {"field": "bottom"}},
-            },
-            {
-                "mark": themed_text(lineBreak="|", lineHeight=11, limit=step - 2),
-                "encoding": {
-                    "x": quantity("at"),
-                    "y": quantity("line"),
-                    "text": nominal("words"),
-                },
-            },
-        ],
-    }
-    # every turn is named twice: above the inputs, and one to the left under the targets
-    sides = {
-        "data": csv_source("turns", ["start", "end"]),
-        "transform": [
-            *unfold(side="[0, 1]"),
-            *calculate(
-                left=f"max(datum.start - datum.side, {first}) - 0.47",
-                right=f"min(datum.end - 1 - datum.side, {last if ends else last - 1}) + 0.47",
-                bar="datum.side ? 200 : 14",
-                name="datum.side ? 210 : 6",
-            ),
-            {"filter": "datum.right > datum.left"},
-        ],
-        "layer": [
-            {
-                "mark": {"type": "rule", "color": grey, "strokeWidth": 2},
-                "encoding": {**span, "y": quantity("bar")},
-            },
-            {
-                "mark": themed_text(align="left", fontSize=11),
-                "encoding": {
-                    "x": quantity("left"),
-                    "y": quantity("name"),
-                    "text": nominal("label"),
-                },
-            },
-        ],
-    }
-    # the border between two turns runs straight through the inputs, then steps with the shift
-    borders = {
-        "data": csv_source("turns", ["start", "end"]),
-        "transform": [
-            {"filter": f"datum.start > {first}"},
-            *unfold(corner="[0, 1, 2, 3]"),
-            *calculate(
-                across="datum.start - (datum.corner < 2 ? 0.5 : 1.5)",
-                down="[2, 59, 83, 214][datum.corner]",
-            ),
-        ],
-        "mark": {"type": "line", "color": grey, "strokeWidth": 1},
-        "encoding": {
-            "x": quantity("across"),
-            "y": quantity("down"),
-            "detail": nominal("start"),
-            "order": quantity("corner"),
-        },
-    }
-    layers: list[dict[str, Any]] = [sides, moves, lanes]
-    if len(turns) > 1:
-        layers.insert(0, borders)
-    if len(empty):
-        data["empty"] = empty
-        layers.append(ghosts)
-    if lane_labels:
-        data["lanes"] = pd.DataFrame(STRIP_LANES, columns=["y", "lane"])
-        layers.append(
-            {
-                "data": csv_source("lanes", ["y"]),
-                "mark": themed_text(align="right", fontSize=11, lineBreak="|", lineHeight=12),
-                "encoding": {"x": {"value": -8}, "y": quantity("y"), "text": nominal("lane")},
-            }
-        )
-    left = [
-        (position, label)
-        for datum, position, label in breaks
-        if datum == datums[0] and first <= position <= last
-    ]
-    if left:
-        data["breaks"] = pd.DataFrame(left, columns=["at", "label"])
-        # a label near the right end stands left of its mark
-        late = left[0][0] - first > (last - first) / 2
-        layers.append(
-            {
-                "data": csv_source("breaks", ["at"]),
-                "transform": calculate(edge="datum.at - 0.5", top="-18", foot="60", sign="-12"),
-                "layer": [
-                    {
-                        "mark": {
-                            "type": "rule",
-                            "color": PALETTE["break"]["fill"],
-                            "strokeWidth": 3,
-                        },
-                        "encoding": {
-                            "x": quantity("edge"),
-                            "y": quantity("top"),
-                            "y2": {"field": "foot"},
-                        },
-                    },
-                    {
-                        "mark": themed_text(
-                            align="right" if late else "left", dx=-12 if late else 12, fontSize=12
-                        ),
-                        "encoding": {
-                            "x": quantity("edge"),
-                            "y": quantity("sign"),
-                            "text": nominal("label"),
-                        },
-                    },
-                    *break_badge("edge", "sign"),
-                ],
-            }
-        )
-    low = first - (1.5 if begins else 0.5)
-    high = last + (0.5 if ends else -0.5)
-    every = 1 if last - first < 60 else 5
-    return vega_figure(
-        layers,
-        data,
-        description=strip_description(rows, runs, f"Datum {datums[0]}"),
-        width=round(step * (high - low)),
-        height=STRIP_HEIGHT,
-        pad=(24 if left else 4, 8, 26, 92 if lane_labels else 4),
-        focus=(left[0][0] - 0.5 - low) * step if left else None,
-        title=strip_finding(table) if title is None else title,
-        encoding={
-            "x": {
-                "type": "quantitative",
-                "scale": {"domain": [low, high], "nice": False, "zero": False},
-                "axis": {
-                    "title": None,
-                    # entries only: the last token is the target of the one before it
-                    "values": [p for p in range(first, last + (not ends)) if p % every == 0],
-                    "grid": False,
-                    "domain": False,
-                    "format": "d",
-                },
-            },
-            "y": {
-                "type": "quantitative",
-                "scale": {"domain": [0, STRIP_HEIGHT], "range": [0, STRIP_HEIGHT]},
-                "axis": None,
-            },
-        },
+        f"{name}: {len(table)} tokens, so {len(table) - 1} inputs and {len(table) - 1} targets; "
+        f"{table['mask'].tolist()[:-1].count(1)} targets have mask 1. Each target is the next "
+        f"input. In order, {'; '.join(words)}{more}."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import marimo as mo
 
-from sequence_extension.figures.palette import KINDS, PALETTE
+from sequence_extension.figures.palette import FONT, KINDS, PALETTE
 from sequence_extension.html import code_spans as code_spans
 from sequence_extension.html import fold as fold
 from sequence_extension.html import scroll_box as scroll_box
@@ -95,6 +96,26 @@ def token_chip(
     )
 
 
+def figure_legend() -> str:
+    """What cells and marks of the first figure mean, as HTML."""
+    grey, pale = PALETTE["axis"]["fill"], PALETTE["zero"]["fill"]
+    box = "display:inline-block;width:1.6em;height:1.1em;vertical-align:-.2em;margin-right:.35em"
+    stripes = f"repeating-linear-gradient(120deg,{grey} 0 1.5px,{pale} 1.5px 8px)"
+    samples = {
+        f"background:{PALETTE['observation']['fill']};border-radius:3px": "O: observation",
+        f"background:{PALETTE['action']['fill']};border-radius:3px": "A: action",
+        f"border-bottom:3px solid {grey}": "mask 1: trained",
+        f"background:{stripes}": "read again",
+        f"border:1px dashed {grey};border-radius:3px": "lost",
+    }
+    items = "".join(
+        f'<span style="white-space:nowrap"><i style="{box};{look}"></i>{words}</span>'
+        for look, words in samples.items()
+    )
+    cross = token_chip("the running sequence breaks", "X")
+    return f'<p class="seq-chips" style="gap:.3em 1.2em;font-size:.85em">{items}{cross}</p>'
+
+
 def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     """One plain sentence beside a field or figure; escaped, and marked by word and colour."""
     lead = {"note": "", "look": "<b>Look:</b> ", "error": "<b>✕</b> "}[kind]
@@ -132,6 +153,24 @@ def details_table(
     return mo.Html(fold(summary, f"{box}{rest}{more}"))
 
 
+def figure_html(figure: Figure) -> str:
+    """HTML of a figure, for use inside other HTML.
+
+    marimo quotes the spec twice here, which makes one quote eleven characters; the same
+    element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
+    """
+    page = mo.as_html(figure).text
+    found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
+    if found is None:
+        return page
+    # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
+    spec = json.dumps(figure.to_dict(), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
+        spec = spec.replace(char, code)
+    # half a character pair cannot travel but as its code
+    return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
+
+
 def figure_box(
     figure: Figure,
     title: str,
@@ -145,9 +184,11 @@ def figure_box(
         figure: A figure without a title of its own.
         title: The finding.
         summary: The equivalent in a sentence.
-        lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name).
+        lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name);
+            those of the figure where none are given.
         lane_width: Width of these names, in CSS.
     """
+    lanes = lanes or figure.lanes
     gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
     if len(gaps) == 1:  # evenly spaced: lines of one text
         (gap,) = gaps
@@ -161,19 +202,22 @@ def figure_box(
         )
     side = (
         f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px;'
-        f'width:{lane_width}">{names}</div>'
+        f'width:{lane_width};font-family:{FONT}">{names}</div>'
         if names
         else ""
     )
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
     width = "max-width" if figure.fluid else "width"
-    focus = (
-        "" if figure.focus is None else f'<i class="seq-focus" style="left:{figure.focus}px"></i>'
-    )
-    place = f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{figure.text}'
+    focus = ""
+    if figure.focus is not None:
+        start, end = figure.focus
+        at = f"left:{start}px;width:{min(end - start, 240)}px;margin:0"
+        focus = f'<i class="seq-focus" style="{at}"></i>'
+    place = f'<div style="{width}:{figure.width}px;height:{figure.height}px">'
+    drawing = scroll_box(f"{place}{focus}{figure_html(figure)}</div>", title)
     return mo.Html(
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
-        f'<div class="seq-body">{side}{scroll_box(place + "</div>", title)}</div></figure>'
+        f'<div class="seq-body">{side}{drawing}</div></figure>'
     )
 
 

@@ -17,10 +17,10 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.figures.breaks import BREAK_LANES, break_chart
+from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.group import group_chart, group_finding, group_lanes
 from sequence_extension.figures.runs import runs_chart, runs_finding
-from sequence_extension.figures.strip import STRIP_LANES, strip_chart, strip_finding
+from sequence_extension.figures.strip import strip_chart, strip_finding
 from sequence_extension.overview import WINDOW
 from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
 from sequence_extension.text import count_of
@@ -35,20 +35,12 @@ def strip_figure(
     table: pd.DataFrame, breaks: Sequence[tuple[int, int, str]] = (), title: str | None = None
 ) -> mo.Html:
     """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
-    chart = strip_chart(table, title="", breaks=breaks, lane_labels=False)
-    top = chart.spec["padding"]["top"]
-    return figure_box(
-        chart,
-        strip_finding(table) if title is None else title,
-        lanes=[(y + top, name) for y, name in STRIP_LANES],
-    )
+    return figure_box(strip_chart(table, breaks), strip_finding(table) if title is None else title)
 
 
 def break_figure(table: pd.DataFrame, title: str) -> mo.Html:
     """A break in the page: the finding as text, lane names that stay, and the facts as a table."""
-    chart = break_chart(table, lane_labels=False)
-    top = chart.spec["padding"]["top"]
-    drawn = figure_box(chart, title, lanes=[(y + top, name) for y, name in BREAK_LANES])
+    drawn = figure_box(break_chart(table), title)
     return mo.Html(drawn.text + details_table(break_facts(table), merged=2).text)
 
 
@@ -97,7 +89,7 @@ def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
         summary: From `group_summary`.
     """
     chart = group_chart(table)
-    top = chart.spec["padding"]["top"]
+    top = chart.template["padding"]["top"]
     lanes = [(top + 30 * lane + 15, name) for lane, name in enumerate(group_lanes(table))]
     figure = figure_box(chart, group_finding(table), lanes=lanes, lane_width="5.6rem")
     return mo.Html(figure.text + details_table(summary).text)
