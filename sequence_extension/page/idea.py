@@ -4,7 +4,7 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.staircase import staircase_chart
-from sequence_extension.page.html import details_table
+from sequence_extension.page.html import details_table, figure_legend
 from sequence_extension.page.once import once
 from sequence_extension.staircase import staircase_facts, staircase_tables
 
@@ -26,5 +26,6 @@ def figure() -> Figure:
 
 @once
 def table() -> str:
-    """All scenarios as a table that unfolds, as HTML."""
-    return details_table(staircase_facts(stories()), "All scenarios as a table").text
+    """What the marks of the figure mean, and all scenarios as a table that unfolds, as HTML."""
+    facts = details_table(staircase_facts(stories()), "All scenarios as a table")
+    return f"{figure_legend()}{facts.text}"
