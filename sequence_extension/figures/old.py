@@ -7,7 +7,7 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.figure import Figure
+from sequence_extension.figures.figure import Figure as Figure
 from sequence_extension.figures.palette import KINDS, PALETTE, THEMED_TEXT
 from sequence_extension.text import wrap_words
 
