@@ -237,6 +237,52 @@ def test_interleaved_calls_are_joined_by_id(place: str, key: str, names: tuple[A
     assert datum_counts(reading) == [2, 1]
 
 
+@pytest.mark.parametrize("second", [MERGED, SPLIT])
+def test_calls_that_a_log_wraps_once_more_are_joined(second: list[int]) -> None:
+    """Invariants 2 and 3: under any key, with the id inside or outside, or none."""
+    calls = [flat(P1, A1), flat(second, A2)]
+    wrapped = [{"level": "info", "time": 1.0, "payload": call} for call in calls]
+    rollout = only(lines(*wrapped))
+    assert (rollout.joined_lines, len(rollout.trajectory.transitions)) == (2, 2)
+    for outside in ({"session_id": "a"}, {"metadata": {"session_id": "a"}}):
+        mixed = [{**wrapped[0], **outside}, wrapped[0], {**wrapped[1], **outside}]
+        reading = read_bounded(lines(*mixed))
+        assert [rollout.name for rollout in reading.rollouts] == ["trajectory 1", "a"]
+        assert reading.rollouts[1].joined_lines == 2
+        assert len(diagnose(reading.rollouts[1]).built.data) == (1 if second is MERGED else 2)
+
+
+def test_lists_of_calls_with_an_id_are_joined_across_lines() -> None:
+    """Invariant 3."""
+    a, b = {"session_id": "a"}, {"session_id": "b"}
+    text = lines([flat(P1, A1, **a), flat(P1, A1, **b)], [flat(SPLIT, A2, **a)])
+    reading = read_bounded(text)
+    assert [rollout.joined_lines for rollout in reading.rollouts] == [2, None]
+    assert datum_counts(reading) == [2, 1]
+
+
+def test_keys_that_nobody_needs_never_hide_a_rollout() -> None:
+    """Invariant 2: texts, masks and messages beside the tokens."""
+    text = {"prompt": "q", "completion": "a", "reward": 1.0, "messages": [{"role": "user"}]}
+    more = {**text, "input": "q", "output": "a", "score": 1.0, "loss_mask": [1], "mask": [1]}
+    trajectory = trajectory_forms(SPLIT)["cookbook"]
+    own = {**more, **trajectory, "response_length": 3, "tokens": [1], "masks": [1], "scores": [1]}
+    assert datum_counts(read_bounded(lines(own))) == [2]
+    calls = [{**more, **flat(P1, A1)}, {**more, **flat(SPLIT, A2)}]
+    assert datum_counts(read_bounded(lines(*calls))) == [2]
+
+
+def test_wrappers_without_end_are_refused() -> None:
+    """Invariant 5."""
+    value: Any = flat(P1, A1)
+    for depth in range(400):
+        value = [value] if depth % 2 else {"data": value}
+        if depth in (2, 3):
+            assert only(json.dumps(value))
+    assert issue(json.dumps(value))
+    assert issue("[" * 300 + "]" * 300)
+
+
 def test_without_an_id_other_lines_end_a_rollout() -> None:
     """Invariant 3: calls with an id, whole rollouts, lists and bad lines stand between."""
     between = ['{"transitions": []}', lines(flat(P1, A1, session_id="s")), "no json", "[]"]

@@ -49,6 +49,7 @@ class OpenRollout:
         shares: Per turn: how many tokens its prompt shares with the one before; None where the
             prompt is kept as the file has it.
         orders: Per turn, see `CallSource.order`.
+        own_lines, shared_lines: Lines with one call each, and lines that hold several.
         failed: Calls that gave nothing.
         serials: Of the calls that came.
         last: The latest prompt that was packed.
@@ -58,6 +59,8 @@ class OpenRollout:
     source: RolloutSource
     shares: list[int | None] = field(default_factory=list)
     orders: list[float | None] = field(default_factory=list)
+    own_lines: int = 0
+    shared_lines: set[int] = field(default_factory=set)
     failed: int = 0
     serials: set[Hashable] = field(default_factory=set)
     last: Any = field(default_factory=lambda: array("i"))
@@ -79,8 +82,9 @@ class OpenRollout:
             return
         turn = call.turn
         turn.line = line
-        if own_line:
-            self.source.joined_lines = (self.source.joined_lines or 0) + 1
+        self.own_lines += own_line
+        if line is not None and not own_line:
+            self.shared_lines.add(line)
         packed = pack_tokens(turn.ob)
         share = None
         if isinstance(packed, array):
@@ -101,6 +105,9 @@ class OpenRollout:
         if len(orders) == len(self.orders):
             pairs = sorted(enumerate(orders), key=lambda pair: pair[1])
             self.source.turns = [self.source.turns[index] for index, _ in pairs]
+        # Calls of one list are joined by the list, not from lines.
+        others = len(self.shared_lines) if self.own_lines or len(self.shared_lines) > 1 else 0
+        self.source.joined_lines = self.own_lines + others or None
         if self.failed:
             self.source.notes.append(f"{count_of(self.failed, 'failed call')} left out.")
         if self.source.reward is not None and self.source.turns:

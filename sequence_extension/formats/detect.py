@@ -8,7 +8,7 @@ from sequence_extension.formats.atif import read_atif
 from sequence_extension.formats.build import RolloutSource
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.capture import read_capture
-from sequence_extension.formats.native import read_native
+from sequence_extension.formats.native import is_own, read_native
 from sequence_extension.formats.nemo_gym import read_nemo_gym
 from sequence_extension.formats.responses import read_responses
 from sequence_extension.formats.results import LengthsOnly, RecordError
@@ -19,7 +19,7 @@ from sequence_extension.formats.verifiers import read_verifiers
 
 Source = RolloutSource | CallSource | LengthsOnly
 Reader = Callable[[Any, int], Sequence[Source] | None]
-# Asked in this order before and after the formats that are known to hold too little.
+# Asked in this order, before and after the sequences with a mask that hold too little.
 FIRST: tuple[Reader, ...] = (
     read_capture,
     read_agent_lightning,
@@ -69,11 +69,13 @@ def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:
         sources = read(value, index)
         if sources is not None:
             return sources
-    refuse_known(value)
+    if not is_own(value):
+        refuse_known(value, texts=False)
     for read in LAST:
         sources = read(value, index)
         if sources is not None:
             return sources
+    refuse_known(value, texts=True)
     return None
 
 

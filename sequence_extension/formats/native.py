@@ -24,6 +24,11 @@ MAX_TURNS_KEPT = MAX_ROLLOUT_TURNS + 1
 CHUNK_FIELDS = (("ob", "chunks"), ("ac", "tokens"), ("ac", "maybe_logprobs"))
 
 
+def is_own(value: dict[str, Any]) -> bool:
+    """True for an object with a key that only this format and the cookbook's objects have."""
+    return any(key in value for key in ("transitions", "trajectories_G", *TURN_KEYS))
+
+
 def read_native(value: Any, index: int) -> list[RolloutSource] | list[CallSource] | None:
     """A trajectory, a turn, or a group of the cookbook; None for anything else."""
     if not isinstance(value, dict):

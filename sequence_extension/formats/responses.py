@@ -138,6 +138,15 @@ def rollout_id(value: dict[str, Any]) -> Any:
     return None
 
 
+def with_id(value: Any, found: Any) -> Any:
+    """An object, or a list of them, with an id of its rollout where it has none of its own."""
+    if found is None:
+        return value
+    if isinstance(value, list):
+        return [with_id(entry, found) if isinstance(entry, dict) else entry for entry in value]
+    return value if rollout_id(value) is not None else {**value, ID_KEYS[0]: found}
+
+
 def rollout_key(value: dict[str, Any]) -> Hashable:
     """What calls of one rollout have in common."""
     found = rollout_id(value)

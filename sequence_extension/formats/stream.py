@@ -10,8 +10,9 @@ from sequence_extension.formats.build import RolloutSource, TurnSource, build_ro
 from sequence_extension.formats.calls import CallSource, Joiner
 from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
 from sequence_extension.formats.detect import Source, inner_values, is_recognised, recognised
-from sequence_extension.formats.json_text import parse_json, refuse_repeated_keys
+from sequence_extension.formats.json_text import RepeatedKeyObject, parse_json, refuse_repeated_keys
 from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
+from sequence_extension.formats.responses import rollout_id, with_id
 from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
 from sequence_extension.formats.unreadable import KnownButUnreadable, refuse
 from sequence_extension.rollout import Rollout
@@ -25,6 +26,9 @@ MAX_FILE_ISSUES = 1_000
 MAX_BLANK_LINES = 100_000
 # Lines that may stand in front of JSONL (a program's log) before the file counts as no JSON.
 MAX_FOREIGN_LINES = 1_000
+
+# Lists and objects that programs put around rollouts.
+MAX_DEPTH = 6
 
 Item = Rollout | FileIssue | LengthsOnly
 
@@ -59,7 +63,9 @@ class FileReader:
         self.joiner = Joiner()
         self.known: dict[str, tuple[int | None, int]] = {}
 
-    def take(self, value: Any, line: int | None, repeated: bool, alone: bool) -> Iterator[Item]:
+    def take(
+        self, value: Any, line: int | None, repeated: bool, alone: bool, depth: int = 0
+    ) -> Iterator[Item]:
         """What one value holds: an object, or a list of turns, calls or trajectories.
 
         Args:
@@ -67,26 +73,30 @@ class FileReader:
             line: On which it stands, None within a document of many lines.
             repeated: Whether some object in it holds a key twice.
             alone: Whether it has a line of a file of lines to itself.
+            depth: In how many lists and objects it stands.
         """
         if not isinstance(value, list):
-            yield from self.take_object(value, line, repeated, alone)
+            yield from self.take_object(value, line, repeated, alone, depth)
             return
         yield from self.build_all(self.joiner.close_plain(), line)
+        if depth > MAX_DEPTH:
+            problem = RecordError(f"rollouts in more than {MAX_DEPTH} lists or objects")
+            yield file_issue(problem, line, self.index, None)
+            self.index += 1
+            return
         for entry in value:
             if isinstance(entry, list):
-                yield from self.take(entry, line, repeated, False)
+                yield from self.take(entry, line, repeated, False, depth + 1)
             else:
-                yield from self.take_object(entry, line, repeated, False)
+                yield from self.take_object(entry, line, repeated, False, depth + 1)
         yield from self.build_all(self.joiner.close_plain(), line)
 
     def take_object(
-        self, value: Any, line: int | None, repeated: bool, alone: bool
+        self, value: Any, line: int | None, repeated: bool, alone: bool, depth: int
     ) -> Iterator[Item]:
         """What one object holds; an issue for anything that cannot be read."""
         name = value.get("name") if isinstance(value, dict) else None
         try:
-            if repeated:
-                refuse_repeated_keys(value)
             if not isinstance(value, dict):
                 raise RecordError(
                     "expected a trajectory (an object with `transitions`), got "
@@ -94,6 +104,8 @@ class FileReader:
                 )
             sources = recognised(value, self.index)
             inner = inner_values(value) if sources is None else []
+            if repeated and (not inner or isinstance(value, RepeatedKeyObject)):
+                refuse_repeated_keys(value)
         except KnownButUnreadable as error:
             yield from self.build_all(self.joiner.close_plain(), line)
             self.note_known(error, line)
@@ -111,14 +123,22 @@ class FileReader:
         if sources is not None:
             yield from self.take_sources(sources, line, alone)
             return
-        yield from self.take_inner(value, inner, line)
+        if depth > MAX_DEPTH:
+            inner = []
+        yield from self.take_inner(value, inner, line, repeated, alone, depth)
 
     def take_inner(
-        self, value: dict[str, Any], inner: list[tuple[str, Any]], line: int | None
+        self,
+        value: dict[str, Any],
+        inner: list[tuple[str, Any]],
+        line: int | None,
+        repeated: bool,
+        alone: bool,
+        depth: int,
     ) -> Iterator[Item]:
-        """The trajectories under keys of an object that is none itself."""
-        yield from self.build_all(self.joiner.close_plain(), line)
+        """What stands under keys of an object that is no rollout or call itself."""
         if not inner:
+            yield from self.build_all(self.joiner.close_plain(), line)
             problem = refuse(value)
             if isinstance(problem, KnownButUnreadable):
                 self.note_known(problem, line)
@@ -127,8 +147,12 @@ class FileReader:
                 self.index += 1
         for key, held in inner:
             if isinstance(held, list | dict):
-                yield from self.take(held, line, False, False)
+                # An id that a log wrote around a call is that of the call.
+                held = with_id(held, rollout_id(value))
+                alone = alone and len(inner) == 1
+                yield from self.take(held, line, repeated, alone, depth + 1)
             else:
+                yield from self.build_all(self.joiner.close_plain(), line)
                 problem = RecordError(f"expected a list, got {describe_value(held)}", (key,))
                 yield file_issue(problem, line, None, None)
 

@@ -62,7 +62,8 @@ def is_prime_rl(value: dict[str, Any]) -> bool:
     """A training sample, one sequence: prime-rl's, or a batch of TRL."""
     if has("prompt_ids", "completion_ids")(value):
         return "completion_mask" in value or "prompt_mask" in value
-    return has("token_ids", "mask")(value) and "message" not in value and "nodes" not in value
+    asked = "prompt_token_ids" in value or "message" in value
+    return has("token_ids", "mask")(value) and not asked
 
 
 def is_verl(value: dict[str, Any]) -> bool:
@@ -124,6 +125,9 @@ KNOWN: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         "which the turns are lost; read the traces that prime-rl writes beside it, or "
         f"{RECORD_CALLS}",
     ),
+)
+# The same of what is only text: token ids beside it are read.
+TEXTS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
     (
         is_verl,
         f"this is a verl rollout dump: text without token ids; {RECORD_CALLS}",
@@ -141,13 +145,13 @@ KNOWN: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
 )
 
 
-def refuse_known(value: dict[str, Any]) -> None:
-    """Name a format that is known to hold too little.
+def refuse_known(value: dict[str, Any], texts: bool) -> None:
+    """Name a format that is known to hold too little: sequences with a mask, or `texts`.
 
     Raises:
         KnownButUnreadable: With what is missing, and what to record instead.
     """
-    for applies, sentence in KNOWN:
+    for applies, sentence in TEXTS if texts else KNOWN:
         if applies(value):
             raise KnownButUnreadable(sentence)
 
@@ -164,7 +168,7 @@ def inner_objects(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def refuse(value: dict[str, Any]) -> RecordError:
     """The sentence about an object that nothing here reads: keys seen and keys understood."""
     for inner in inner_objects(value):
-        for applies, sentence in KNOWN:
+        for applies, sentence in (*KNOWN, *TEXTS):
             if applies(inner):
                 return KnownButUnreadable(sentence)
     seen = [shown(key) for key in list(value)[:8]]
