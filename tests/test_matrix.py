@@ -41,10 +41,12 @@ from sequence_extension.env.sampling import sample_model
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
+    group_name,
     matrix_breaks,
     matrix_chart,
     matrix_facts,
     matrix_finding,
+    matrix_groups,
 )
 from sequence_extension.page.episodes import (
     SecretField,
@@ -117,7 +119,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
     figure = alt.Chart.from_dict(matrix_chart(broken).to_dict()).to_dict()
-    assert custom in figure["datasets"]["cells"]
+    assert custom in figure["datasets"]["rows"]
 
 
 def test_rollouts_are_the_same_every_time(table: pd.DataFrame) -> None:
@@ -292,39 +294,75 @@ def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> 
         for name, text in spec["datasets"].items()
     }
     breaks = frames["breaks"].set_index("break").to_dict("index")
-    texts = frames["texts"].set_index("number")["text"]
-    drawn = []
-    for row in frames["cells"].to_dict("records"):  # unfolded as the transforms do
-        for count, kind, number, end in zip(
-            row["counts"].split(" "),
-            row["kinds"],
-            row["numbers"].split(" "),
-            row["ends"].split("|"),
-            strict=True,
-        ):
-            found = breaks.get(number, {})
-            place = [found.get(name, "") for name in ("turn", "position", "cause")]
-            around = [texts[found[name]] if found else "" for name in ("before", "held", "came")]
-            verdict = list(MATRIX_LOOK)[int(kind)]
-            drawn.append([row["renderer"], row["claims"], count, verdict, *place, *around, end])
-    assert drawn == [
-        [
-            row["renderer"],
-            row["claims"],
-            f"{row['datums']:.0f}/{row['turns']:.0f}",
-            row["verdict"],
-            *("" if pd.isna(row[name]) else f"{row[name]:.0f}" for name in ("turn", "position")),
-            row["cause"],
-            *(visible_text(row[name], 30) for name in ("before", "held", "came")),
-            "" if row["ending"] == "completed" else row["ending"],
-        ]
-        for row in table.to_dict("records")
-    ]
+    members = {
+        row["row"]: row["members"].replace("|", " ").split(", ")
+        for row in frames["rows"].to_dict("records")
+    }
+    known = table.set_index(["renderer", "policy"])
+    seen = set()
+    for cell in frames["cells"].to_dict("records"):
+        for renderer in members[cell["row"]]:
+            row = known.loc[(renderer, cell["policy"])]
+            seen.add((renderer, cell["policy"]))
+            assert cell["label"].split(" ")[0] == f"{row['datums']:.0f}/{row['turns']:.0f}"
+            assert cell["kind"] == row["verdict"]
+        # the break is that of the first of the row
+        first = known.loc[(members[cell["row"]][0], cell["policy"])]
+        told = breaks.get(cell["break"])
+        assert (told is None) == (first["cause"] == "")
+        if told is not None:
+            assert (
+                f"position {first['position']:.0f}: {first['cause'].replace('_', ' ')}"
+                in (told["place"])
+            )
+            assert told["held"] == f"held: {visible_text(first['held'], 80)}"
+            assert told["came"].endswith(visible_text(first["came"], 80))
+    assert len(seen) == len(table)
     for kind in MATRIX_LOOK:
         assert f"{(table['verdict'] == kind).sum()} cells: " in figure.description
-    told = spec["layer"][0]["encoding"]["tooltip"]["value"]["expr"]
-    for name in ("datums/turns", "so it", "first break", "cause", "held", "came", "ending"):
-        assert f"'{name}': " in told
+
+
+def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
+    groups = matrix_groups(table)
+    assert 10 <= len(groups) <= 20
+    assert sum(len(members) for members in groups["members"]) == table["renderer"].nunique()
+    assert groups["label"].is_unique
+    assert groups["label"].str.len().max() <= 27
+    # claims first; within each part those that split most
+    assert groups["claims"].tolist() == sorted(groups["claims"], reverse=True)
+    for _, part in groups.groupby("claims"):
+        assert part["split"].is_monotonic_decreasing
+    # one remark in each part
+    assert groups["note"].str.contains("split").sum() == 2
+    cells = pd.read_csv(io.StringIO(matrix_chart(table).to_dict()["datasets"]["cells"]))
+    order = cells.drop_duplicates("policy")["policy"]
+    often = (table["datums"] > 1).groupby(table["policy"]).sum()
+    assert often[order].is_monotonic_decreasing
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        (["qwen3"], "qwen3"),
+        (["nemotron3_a", "nemotron3_b_a"], "2 nemotron3 variants"),
+        (["deepseekv3", "deepseekv4_1"], "2 deepseek variants"),
+        (["llama3", "tml_v0"], "2 of llama, tml"),
+        (["a1", "b1", "c1", "d1", "d2"], "5 renderers of 4 families"),
+    ],
+)
+def test_names_of_groups(names: list[str], label: str) -> None:
+    assert group_name(names) == label
+
+
+def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataFrame) -> None:
+    spec = matrix_chart(table).to_dict()
+    (cell,) = spec["params"]
+    assert cell["name"] == "cell"
+    assert cell["select"]["fields"] == ["row", "policy"]
+    (value,) = cell["value"]
+    cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
+    (kind,) = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]["kind"]
+    assert kind == "broken"
 
 
 def test_marks_tell_what_colours_tell() -> None:

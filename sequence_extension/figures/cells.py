@@ -1,7 +1,7 @@
 """The one token cell: as wide as its text, in the colour of its role; and what stands by it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,6 +13,7 @@ from sequence_extension.figures.theme import page_text
 from sequence_extension.text import visible_text
 
 GAP = 2  # pixels between two cells
+EMPTY = {"fill": "transparent", "ink": "currentColor"}
 EDGE = 8  # pixels left of the first one, for half the sign of a break
 # Pixels of a letter at 12 pixels' size in the widest of the common sans-serif fonts.
 NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…␣↵⇥")
@@ -73,37 +74,40 @@ def stretches(
     ]
 
 
-def kind_scale(part: str, kinds: str) -> alt.Scale:
-    """The palette's fill, or the ink on it, for these kinds; "." is an empty place."""
-    colors = [PALETTE[KINDS[kind]][part] for kind in kinds]
-    return alt.Scale(domain=[*kinds, "."], range=[*colors, "transparent"])
+def token_cells(base: alt.Chart, kinds: str = "OAM0", **box: Any) -> list[alt.Chart]:
+    """Layers of token cells in the colours of their kinds, see `filled_cells`."""
+    looks = {kind: PALETTE[KINDS[kind]] for kind in kinds}
+    return filled_cells(base, {**looks, ".": EMPTY}, **box)
 
 
-def token_cells(
-    base: alt.Chart, kinds: str = "OAM0", kind: str = "kind", label: str = "label", **box: Any
+def filled_cells(
+    base: alt.Chart, looks: Mapping[str, Mapping[str, str]], **box: Any
 ) -> list[alt.Chart]:
     """Layers of filled cells with their labels; an empty place has a dashed border.
 
     Args:
-        base: Data with left, x, right (pixels), and an encoding of y.
-        kinds: What can occur.
-        kind, label: Columns.
+        base: Data with left, x, right (pixels), kind and label, and an encoding of y.
+        looks: Fill and ink of every kind that can occur.
         box: More of the mark.
     """
-    pale = [mark for mark in [".", *kinds] if mark == "." or PALETTE[KINDS[mark]]["ink"][0] != "#"]
-    inked = "".join(mark for mark in kinds if mark not in pale)
-    place = base.encode(x=pixels("left"), x2="right:Q")
-    words = base.encode(x=pixels("x"), text=f"{label}:N")
-    empty = alt.FieldEqualPredicate(field=kind, equal=".")
+    inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
+    pale = [kind for kind in looks if kind not in inks]
+    words = base.encode(x=pixels("x"), text="label:N")
+    fills = [look["fill"] for look in looks.values()]
+    fill = alt.Scale(domain=[*looks], range=fills)
+    ink = alt.Scale(domain=[*inks], range=[*inks.values()])
+    empty = alt.FieldEqualPredicate(field="kind", equal=".")
     return [
-        place.mark_rect(strokeDash=[3, 3], **box).encode(
-            fill=alt.Fill(f"{kind}:N", scale=kind_scale("fill", kinds), legend=None),
+        base.mark_rect(strokeDash=[3, 3], **box).encode(
+            x=pixels("left"),
+            x2="right:Q",
+            fill=alt.Fill("kind:N", scale=fill, legend=None),
             stroke=alt.when(empty).then(alt.value(GREY)).otherwise(alt.value("transparent")),
         ),
-        words.transform_filter(alt.FieldOneOfPredicate(field=kind, oneOf=[*inked]))
+        words.transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[*inks]))
         .mark_text()
-        .encode(color=alt.Color(f"{kind}:N", scale=kind_scale("ink", inked), legend=None)),
-        words.transform_filter(alt.FieldOneOfPredicate(field=kind, oneOf=pale)).mark_text(
+        .encode(color=alt.Color("kind:N", scale=ink, legend=None)),
+        words.transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=pale)).mark_text(
             **page_text()
         ),
     ]

@@ -1,24 +1,20 @@
 """Section 8: renderers against policies."""
 
-import json
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.old import (
-    Figure,
-    calculate,
-    csv_source,
-    look_up,
-    nominal,
-    quantity,
-    themed_text,
-    tips,
-    unfold,
-    vega_figure,
-)
-from sequence_extension.figures.palette import PALETTE
-from sequence_extension.text import visible_text
+from sequence_extension.figures.cells import EMPTY, filled_cells
+from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.figures.palette import GREY, PALETTE
+from sequence_extension.figures.theme import page_text
+from sequence_extension.text import count_of, visible_text, wrap_words
+from sequence_extension.wording import cause_name
 
 # The matrix: a renderer's claim beside one rollout. Only a claim that fails is red.
 MATRIX_LOOK = {
@@ -36,15 +32,171 @@ MATRIX_LOOK = {
         "words": "does not claim it, and splits",
     },
     "broken": {**PALETTE["break"], "mark": "✕", "words": "claims extension, yet splits"},
-    "none": {
-        "fill": "transparent",
-        "ink": "transparent",
-        "mark": "",
-        "words": "nothing to compare",
-    },
+    "none": {**EMPTY, "mark": "", "words": "nothing to compare"},
 }
-MATRIX_STEP = (58, 21)  # pixels of a cell
-MATRIX_HEAD = 34  # pixels above and below for the names of the policies
+STEP, ROW = 64, 24  # pixels of a cell
+HEAD = 56  # pixels above, for the names of the policies
+NOTES = 196  # pixels right of the cells, for how often a row splits
+FACTS, LINE = 9, 18  # lines below, for what the chosen cell holds, and pixels of one
+TOLD = ["place", "before", "held", "came"]  # of its first break
+
+
+@cache
+def matrix_template() -> Mapping[str, Any]:
+    """The figure on its tables `cells`, `rows`, `breaks`, `words`; once per process.
+
+    A click on a cell chooses it: the parameter `cell` holds its row and policy.
+    """
+    chosen = alt.selection_point(name="cell", fields=["row", "policy"], toggle=False)
+    cells = alt.Chart(named("cells", "row", "left", "x", "right", "y", "break")).encode(
+        y=alt.Y("y:Q", scale=None, axis=None)
+    )
+    words = (
+        alt.Chart(named("words", "x", "y"))
+        .encode(x=pixels("x"), y=alt.Y("y:Q", scale=None, axis=None), text="words:N")
+        .transform_calculate(heavy="datum.bold == 'yes'")
+    )
+    told = (
+        cells.transform_filter(chosen)
+        .transform_lookup("row", alt.LookupData(named("rows", "row"), "row", ["members"]))
+        .transform_lookup("break", alt.LookupData(named("breaks", "break"), "break", TOLD))
+    )
+    lines = [
+        told.transform_filter(f"datum.{column}")
+        .mark_text(
+            **page_text(align="left", baseline="top", lineHeight=LINE),
+            # names of renderers hold no bar, but texts of tokens do
+            lineBreak="|" if column == "members" else alt.Undefined,
+            x=8,
+            yOffset=LINE * (line - FACTS),
+        )
+        .encode(text=f"{column}:N", y=alt.value("height"))
+        for line, column in enumerate(["what", *TOLD, "members"])
+    ]
+    boxes, *labels = filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
+    frame = cells.transform_filter(chosen).mark_rect(
+        filled=False, stroke=GREY, strokeWidth=3, height=ROW
+    )
+    return alt.LayerChart(
+        layer=[
+            boxes.add_params(chosen),
+            *labels,
+            frame.encode(x=pixels("left"), x2="right:Q"),
+            words.transform_filter("!datum.heavy").mark_text(
+                **page_text(align="left", lineBreak="|", lineHeight=13)
+            ),
+            words.transform_filter("datum.heavy").mark_text(
+                **page_text(align="left", fontWeight="bold")
+            ),
+            *lines,
+        ]
+    ).to_dict()
+
+
+def group_name(names: Sequence[str]) -> str:
+    """What renderers that behave alike are called in one row."""
+    if len(names) == 1:
+        return names[0]
+    families = list(dict.fromkeys(re.sub("v?[0-9].*|_.*", "", name) for name in names))
+    if len(families) == 1:
+        parts = zip(*(name.split("_") for name in names), strict=False)
+        alike = itertools.takewhile(lambda words: len(set(words)) == 1, parts)
+        shared = "_".join(words[0] for words in alike)
+        return f"{len(names)} {shared or families[0]} variants"
+    if len(families) > 3:
+        return f"{len(names)} renderers of {len(families)} families"
+    return f"{len(names)} of {', '.join(families)}"
+
+
+def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
+    """Renderers that claim alike and count alike under every policy, a row per group.
+
+    Returns:
+        Columns claims, members (a tuple, its first stands for all), split (policies under which
+        they split), label, note (how often, and what is remarkable). Those that claim
+        extension come first, and in each part those that split most.
+    """
+    known = table.fillna({"datums": 0, "turns": 0})
+    rows: dict[Any, list[str]] = {}
+    splits: dict[Any, int] = {}
+    for (renderer, claims), own in known.groupby(["renderer", "claims"], sort=False):
+        key = (claims, *own[["datums", "turns"]].itertuples(index=False, name=None))
+        rows.setdefault(key, []).append(str(renderer))
+        splits[key] = int((own["datums"] > 1).sum())
+    order = {"yes": 0, "no": 1}
+    keys = sorted(rows, key=lambda key: (order.get(key[0], 2), -splits[key]))
+    groups = pd.DataFrame(
+        {
+            "claims": [key[0] for key in keys],
+            "members": [tuple(rows[key]) for key in keys],
+            "split": [splits[key] for key in keys],
+            "label": [group_name(rows[key]) for key in keys],
+        }
+    )
+    policies = table["policy"].nunique()
+    notes = [f"{count} of {policies}" for count in groups["split"]]
+    for claims, remark in (("yes", "split, though claimed"), ("no", "split")):
+        part = [at for at, own in enumerate(groups["claims"]) if own == claims]
+        if part:  # they stand in order: the first splits most, the last least
+            at = part[0] if claims == "yes" else part[-1]
+            notes[at] = f"{'' if claims == 'yes' else 'only '}{notes[at]} {remark}"
+    return groups.assign(note=notes)
+
+
+def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
+    """The table `cells` of the matrix: a cell per group and policy, columns that split most first.
+
+    Args:
+        table: Of `matrix_table`.
+        groups: Of `matrix_groups`, with y (pixels from the top).
+    """
+    numbered = table.assign(**{"break": break_numbers(table)})
+    told = {(row["renderer"], row["policy"]): row for row in records(numbered)}
+    splits = (table["datums"] > 1).groupby(table["policy"], sort=False).sum()
+    policies = splits.sort_values(ascending=False, kind="stable").index
+    cells = []
+    for row, group in enumerate(records(groups)):
+        for column, policy in enumerate(policies):
+            cell = told[group["members"][0], policy]
+            look = MATRIX_LOOK[cell["verdict"]]
+            count = "?" if pd.isna(cell["datums"]) else f"{cell['datums']:.0f}/{cell['turns']:.0f}"
+            ending = "" if cell["ending"] == "completed" else cell["reason"] or cell["ending"]
+            made = (
+                "no datum"
+                if pd.isna(cell["datums"])
+                else f"{count_of(int(cell['datums']), 'datum')} of {int(cell['turns'])} turns"
+            )
+            what = (
+                f"{group['label']}, pupil {policy}: {made}; {look['words']}"
+                f"{f'; ended with {ending}' if ending else ''}"
+            )
+            left = 8 + column * STEP
+            cells.append(
+                (row, policy, left, left + STEP // 2 - 1, left + STEP - 2, group["y"],
+                 cell["verdict"], f"{count} {look['mark']}".strip(), "" if pd.isna(cell["break"]) else int(cell["break"]), what)
+            )  # fmt: skip
+    names = ["row", "policy", "left", "x", "right", "y", "kind", "label", "break", "what"]
+    return pd.DataFrame(cells, columns=names)
+
+
+def matrix_words(cells: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
+    """The table `words` of the matrix: names of policies, of both parts, and notes on rows."""
+    heads = cells.drop_duplicates("policy")
+    words = [
+        (left + 3, 8, policy.replace("_", "|").replace("whitespace", "white-|space"), "no")
+        for left, policy in zip(heads["left"], heads["policy"], strict=True)
+    ]
+    names = {
+        "yes": "extension is claimed",
+        "no": "extension is not claimed",
+        "unknown": "not built",
+    }
+    for claims, part in groups.groupby("claims", sort=False):
+        words.append((8, int(part["y"].iloc[0]) - ROW, names[str(claims)], "yes"))
+    right = int(cells["right"].max()) + 10
+    words.append((right, 14, "split", "no"))
+    words += [(right, y, note, "no") for y, note in zip(groups["y"], groups["note"], strict=True)]
+    return pd.DataFrame(words, columns=["x", "y", "words", "bold"])
 
 
 def matrix_chart(table: pd.DataFrame) -> Figure:
@@ -52,167 +204,49 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
 
     Colour says what the mark says: a cross where extension is claimed and the rollout splits,
     a plus where it is not claimed and the rollout stays one datum, a dot for an expected
-    split. The names of the rows stand beside the drawing, in `matrix_view`.
+    split. A click on a cell shows what is behind it.
 
     Args:
         table: Of `matrix_table`.
     """
-    names = table["renderer"].unique().tolist()
-    policies = table["policy"].unique().tolist()
-    step, row = MATRIX_STEP
-    width, height = step * (len(policies) + 1), row * len(names)
-    kinds = list(MATRIX_LOOK)
-    # A row per renderer, unfolded in the figure. A cell says what is its own; what it shares
-    # with others, a break and its texts, is looked up.
-    told = table.assign(
-        count=[
-            "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
-            for datums, turns in zip(table["datums"], table["turns"], strict=True)
-        ],
-        kind=[str(kinds.index(verdict)) for verdict in table["verdict"]],
-        number=["" if pd.isna(number) else str(number) for number in break_numbers(table)],
-        end=table["reason"]
-        .where(table["reason"] != "", table["ending"].replace("completed", ""))
-        .str.replace("|", "/"),
-    ).groupby("renderer", sort=False)
-    cells = pd.DataFrame(
-        {
-            "renderer": names,
-            "row": range(len(names)),
-            "claims": told["claims"].first().to_numpy(),
-            "counts": told["count"].agg(" ".join).to_numpy(),
-            "kinds": told["kind"].agg("".join).to_numpy(),
-            "numbers": told["number"].agg(" ".join).to_numpy(),
-            "ends": told["end"].agg("|".join).to_numpy(),
-        }
-    )
-    breaks = matrix_breaks(table, 30)
-    texts: dict[str, int] = {}
-    for name in ("before", "held", "came"):
-        breaks[name] = [texts.setdefault(text, len(texts)) for text in breaks[name]]
-    # named above the first row, and again below the last: the figure is taller than a screen
-    heads = pd.DataFrame(
-        [
-            {"column": column, "words": name.replace("_", "|"), "y": y, "below": below}
-            for column, name in enumerate(["claims", *policies])
-            for y, below in ((-16, 0), (height + 16, 1))
-        ]
-    )
-    marks = json.dumps({kind: look["mark"] for kind, look in MATRIX_LOOK.items()})
-    words = json.dumps({kind: look["words"] for kind, look in MATRIX_LOOK.items()})
-
-    def colour(part: str) -> dict[str, Any]:
-        scale = {"domain": kinds, "range": [MATRIX_LOOK[kind][part] for kind in kinds]}
-        return nominal("verdict", scale=scale, legend=None)
-
-    def across(size: int) -> dict[str, Any]:
-        scale = {"domain": [0, size], "range": [0, size], "nice": False}
-        return {"type": "quantitative", "scale": scale, "axis": None}
-
-    centre = {"x": quantity("middle"), "y": quantity("centre")}
-    places = {"middle": f"(datum.column + 0.5) * {step}", "centre": f"(datum.row + 0.5) * {row}"}
-    tooltip = tips(
-        {
-            "renderer": "datum.renderer",
-            "pupil": f"{json.dumps(policies)}[datum.column - 1]".replace('"', "'"),
-            "datums/turns": "datum.shown",
-            "claims extension": "datum.claims",
-            "so it": f"{words}[datum.verdict]",
-            "first break": "datum.cause"
-            " ? 'turn ' + datum.turn + ', position ' + datum.position : 'none'",
-            "cause": "datum.cause || 'none'",
-            "held": "datum.cause ? datum.before + ' | ' + datum.held : 'none'",
-            "came": "datum.cause ? datum.before + ' | ' + datum.came : 'none'",
-            "ending": "datum.ends || 'completed'",
-        }
-    )
-    boxes = {
-        "mark": {"type": "rect", "cornerRadius": 3},
-        "encoding": {
-            "x": quantity("left"),
-            "x2": {"field": "right"},
-            "y": quantity("top"),
-            "y2": {"field": "bottom"},
-            "fill": colour("fill"),
-        },
-    }
-    mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
-    inside = {
-        "transform": [{"filter": "datum.verdict != 'none'"}],
-        "mark": {"type": "text", "font": mono, "fontSize": 11},
-        "encoding": {**centre, "text": nominal("label"), "color": colour("ink")},
-    }
-    outside = {
-        "transform": [{"filter": "datum.verdict == 'none'"}],
-        "mark": themed_text(font=mono, fontSize=11),
-        "encoding": {**centre, "text": nominal("label")},
-    }
-    claimed = {
-        "transform": [{"filter": "datum.column == 1"}],
-        "mark": themed_text(fontSize=11),
-        "encoding": {**centre, "x": {"value": step / 2}, "text": nominal("claims")},
-    }
+    groups = matrix_groups(table)
+    parts = (groups["claims"] != groups["claims"].shift()).cumsum()
+    groups["y"] = HEAD + ROW * (groups.index + parts) - ROW // 2
+    cells = matrix_cells(table, groups)
+    breaks = matrix_breaks(table, 80)
+    breaks["place"] = [
+        f"first break: turn {turn}, position {position}: {cause_name(cause)}"
+        for turn, position, cause in zip(
+            breaks["turn"], breaks["position"], breaks["cause"], strict=True
+        )
+    ]
+    for column, words in (
+        ("before", "both had"),
+        ("held", "held"),
+        ("came", "the next prompt has"),
+    ):
+        breaks[column] = [f"{words}: {text}" for text in breaks[column]]
+    width = int(cells["right"].max()) + NOTES
+    letters = width // 7
+    members = ["|".join(wrap_words(", ".join(names), letters)) for names in groups["members"]]
+    height = int(groups["y"].max()) + ROW + LINE * FACTS
+    broken = cells[cells["kind"].isin(["broken", "split"])]
+    first = (broken if len(broken) else cells).iloc[0]
+    template = matrix_template()
+    value = [{"row": int(first["row"]), "policy": first["policy"]}]
     counts = table["verdict"].value_counts()
-    return vega_figure(
-        [
-            {
-                "data": csv_source("cells", ["row"]),
-                "transform": [
-                    *unfold(
-                        column=f"sequence(1, {len(policies) + 1})",
-                        shown="split(datum.counts, ' ')",
-                        kind="split(datum.kinds, '')",
-                        number="split(datum.numbers, ' ')",
-                        ends="split(datum.ends, '|')",
-                    ),
-                    *calculate(
-                        number="toNumber(datum.number)",
-                        verdict=f"{json.dumps(kinds)}[toNumber(datum.kind)]",
-                    ),
-                    look_up(
-                        "number",
-                        "breaks",
-                        ["break", "turn", "position", "cause", "before", "held", "came"],
-                    ),
-                    *(
-                        look_up(name, "texts", ["number", "text"], name)
-                        for name in ("before", "held", "came")
-                    ),
-                    *calculate(
-                        **places,
-                        left=f"datum.column * {step} + 1",
-                        right=f"(datum.column + 1) * {step} - 1",
-                        top=f"datum.row * {row} + 1",
-                        bottom=f"(datum.row + 1) * {row} - 1",
-                        mark=f"{marks}[datum.verdict]",
-                        label="datum.shown + (datum.mark ? ' ' + datum.mark : '')",
-                    ),
-                ],
-                "encoding": tooltip,
-                "layer": [boxes, inside, outside, claimed],
-            },
-            {
-                "data": csv_source("heads", ["column", "y", "below"]),
-                "transform": calculate(middle=places["middle"]),
-                "mark": themed_text(
-                    fontSize=11, lineBreak="|", lineHeight=12, baseline="middle", clip=False
-                ),
-                "encoding": {
-                    "x": centre["x"],
-                    "y": quantity("y"),
-                    "text": nominal("words"),
-                },
-            },
-        ],
+    return Figure(
+        template,
         {
             "cells": cells,
-            "breaks": breaks,
-            "texts": pd.DataFrame({"number": texts.values(), "text": texts.keys()}),
-            "heads": heads,
+            "rows": pd.DataFrame({"row": groups.index, "members": members}),
+            "breaks": breaks[["break", *TOLD]],
+            "words": matrix_words(cells, groups),
         },
         description=(
-            f"Matrix of {len(names)} renderers by {len(policies)} pupils, each cell the datums "
-            "over the turns of one rollout. "
+            f"Matrix of {table['renderer'].nunique()} renderers in {len(groups)} groups by "
+            f"{table['policy'].nunique()} pupils, each cell the datums over the turns of one "
+            "rollout. "
             + "; ".join(
                 f"{counts.get(kind, 0)} cells: {look['words']}"
                 for kind, look in MATRIX_LOOK.items()
@@ -221,8 +255,8 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
         ),
         width=width,
         height=height,
-        pad=(MATRIX_HEAD, 2, MATRIX_HEAD, 2),
-        encoding={"x": across(width), "y": across(height)},
+        lanes=list(zip(groups["y"], groups["label"], strict=True)),
+        bound=plot(width, height, params=[{**template["params"][0], "value": value}]),
     )
 
 

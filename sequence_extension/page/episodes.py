@@ -24,9 +24,7 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
-    MATRIX_HEAD,
     MATRIX_LOOK,
-    MATRIX_STEP,
     matrix_breaks,
     matrix_chart,
     matrix_facts,
@@ -94,12 +92,7 @@ def matrix() -> pd.DataFrame:
 
 def matrix_view(table: pd.DataFrame) -> mo.Html:
     """The matrix in a box that scrolls sideways, its legend, and every cell as a table."""
-    names = table["renderer"].unique().tolist()
-    lanes = [
-        (MATRIX_HEAD + int((number + 0.5) * MATRIX_STEP[1]), name)
-        for number, name in enumerate(names)
-    ]
-    figure = figure_box(matrix_chart(table), matrix_finding(table), lanes=lanes, lane_width="12rem")
+    figure = figure_box(matrix_chart(table), matrix_finding(table), lane_width="12rem")
     breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
     breaks = breaks[["#", "both had", "came", "held", "turn", "position", "cause"]]
     facts = details_table(
