@@ -159,9 +159,10 @@ def break_table(
             for k in range(length - foot, length):
                 add(rows, kind, i + k, j + k, 1)
             if len(rows) > most:
+                first = rows[most]
                 del rows[most:]
-                left = sum(block[3] for block in blocks[number + 1 :]) + length
-                rows.append({**rows[-1], "kind": "after", "count": max(2, left), "mark": ""})
+                left = sum(block[3] for block in blocks) - sum(row["count"] for row in rows)
+                rows.append({**first, "kind": "after", "count": left, "mark": ""})
                 break
         return rows
 

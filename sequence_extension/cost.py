@@ -79,19 +79,20 @@ def cost_table(diagnosis: Diagnosis) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Step:
-    """One turn of a pattern that can be repeated.
+    """One turn of a pattern that can be repeated; all sizes in tokens.
 
     Attributes:
         added: Observation tokens added to what is held.
         action: Action tokens.
-        breaks_at: Index of the held token that changes; None where the turn extends.
-        restarts: The observation is `added` fresh tokens, what was held is dropped.
+        splits: The first token of what is held changes.
+        grows: Where the observation is shorter than what is held: how much longer it is than
+            that of the turn before (below 0 where history is dropped).
     """
 
     added: int
     action: int
-    breaks_at: int | None = None
-    restarts: bool = False
+    splits: bool = False
+    grows: int | None = None
 
 
 def rollout_steps(spans: Sequence[TurnSpan], mean: int = 16) -> tuple[list[Step], int]:
@@ -100,20 +101,32 @@ def rollout_steps(spans: Sequence[TurnSpan], mean: int = 16) -> tuple[list[Step]
     Returns:
         One step per turn, and the factor by which sizes were divided (1 for small rollouts).
     """
-    added = [
-        span.observation - span.held if span.observation >= span.held else span.observation
-        for span in spans
-    ]
-    total = sum(added) + sum(span.action for span in spans)
+    sizes: list[tuple[int, int | None]] = []  # added, grown
+    for turn, span in enumerate(spans):
+        before = spans[turn - 1] if turn else None
+        held = before.tokens + before.action if before else 0
+        added, grown = span.tokens - held, None
+        if before and added < 0:
+            grown = span.tokens - before.tokens
+            # had it extended, all behind the common prefix would be new
+            pictures = before.tokens - before.observation
+            added = max(1, span.tokens - min(span.position + pictures, span.tokens))
+        sizes.append((added, grown))
+    total = sum(added for added, _ in sizes) + sum(span.action for span in spans)
     factor = max(1, math.ceil(total / max(1, len(spans)) / mean))
+
+    def shrunk(size: int) -> int:
+        """Divided, but what grows still grows."""
+        return max(1, round(size / factor)) if size > 0 else round(size / factor)
+
     steps = [
         Step(
-            max(1, round(count / factor)) if count else 0,
-            max(1, round(span.action / factor)) if span.action else 0,
-            span.position // factor if span.splits else None,
-            span.observation < span.held,
+            shrunk(added),
+            shrunk(span.action),
+            span.splits,
+            None if grown is None else shrunk(grown),
         )
-        for span, count in zip(spans, added, strict=True)
+        for span, (added, grown) in zip(spans, sizes, strict=True)
     ]
     return steps, factor
 
@@ -125,13 +138,15 @@ def grown_trajectory(steps: Sequence[Step], turns: int) -> Trajectory:
     """
     fresh = itertools.count(1)
     held: list[int] = []
+    length = 0  # of the observation before
     transitions = []
     for turn in range(turns):
         step = steps[turn if turn < len(steps) else 1 + (turn - 1) % (len(steps) - 1)]
-        observation = [] if step.restarts else held[:]
-        if step.breaks_at is not None and observation:
-            observation[min(step.breaks_at, len(observation) - 1)] = next(fresh)
-        observation += itertools.islice(fresh, step.added)
+        length = len(held) + step.added if step.grows is None else max(1, length + step.grows)
+        observation = held[:length]
+        if step.splits and turn:
+            observation[:1] = [next(fresh)]
+        observation += itertools.islice(fresh, length - len(observation))
         action = list(itertools.islice(fresh, step.action))
         transitions.append(
             Transition(
@@ -158,8 +173,8 @@ def growth_patterns(spans: Sequence[TurnSpan]) -> tuple[dict[str, list[Step]], i
     # A turn without any tokens would grow nothing; the smallest turn has one of each.
     even = [replace(step, added=max(1, step.added), action=max(1, step.action)) for step in mine]
     return {
-        "extends": [replace(step, breaks_at=None, restarts=False) for step in even],
-        "splits every turn": [replace(step, breaks_at=0, restarts=False) for step in even],
+        "extends": [replace(step, splits=False, grows=None) for step in even],
+        "splits every turn": [replace(step, splits=True, grows=None) for step in even],
         "this rollout": mine,
     }, factor
 
@@ -255,17 +270,20 @@ def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True)
         own: As for `growth_table`.
     """
     last = int(laws["turns"].iloc[0])
-    patterns, factor = growth_patterns(spans)
+    _, factor = growth_patterns(spans)
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
     if not own:
         small += (
             " With its own breaks this rollout has no curve: a turn goes on from an earlier datum, "
             "and no pattern of sizes repeats that."
         )
-    elif any(step.restarts for step in patterns.get("this rollout", [])):
+    elif (
+        any(span.splits for span in spans)
+        and "linear" in laws["law"][laws["pattern"] == "this rollout"].tolist()
+    ):
         small += (
-            " This rollout drops history at its breaks and grows from there: what is not in the "
-            "prompt costs nothing, but the model does not see it either."
+            " This rollout drops history at its breaks: what is not in the prompt costs nothing, "
+            "but the model does not see it either."
         )
     mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
     return (

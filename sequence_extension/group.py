@@ -33,6 +33,8 @@ logging.getLogger("tinker_cookbook.rl.data_processing").setLevel(logging.ERROR)
 
 # Bound of a reward typed in section 6: larger ones do not fit a cell.
 MAX_REWARD = 1_000_000.0
+# Next to 1, numbers of `compute_advantages` (float32) are this far apart.
+FLOAT32_STEP = 2.0**-23
 
 
 class OverBudgetEnv(Env):
@@ -313,8 +315,10 @@ def group_summary(result: GroupResult) -> pd.DataFrame:
 
     Returns:
         Columns rollout, what happened, turns, rewards, total, advantage, datums,
-        action tokens, mask 1, advantage not 0 (the last two count targets).
+        action tokens, mask 1, advantage not 0 (the last two count targets; what float32 leaves
+        of equal rewards is 0).
     """
+    noise = 4 * FLOAT32_STEP * max(map(abs, result.rewards), default=0.0)
     rows: list[dict[str, Any]] = []
     for member, (letter, rollout) in enumerate(zip(result.letters, result.rollouts, strict=True)):
         mine = [
@@ -335,7 +339,9 @@ def group_summary(result: GroupResult) -> pd.DataFrame:
                 "action tokens": sum(len(transition.ac.tokens) for transition in transitions),
                 "mask 1": sum(int(sum(datum_tensor(datum, "mask"))) for datum in mine),
                 "advantage not 0": sum(
-                    value != 0 for datum in mine for value in datum_tensor(datum, "advantages")
+                    abs(value) > noise
+                    for datum in mine
+                    for value in datum_tensor(datum, "advantages")
                 ),
             }
         )

@@ -16,11 +16,13 @@ from rollouts import (
 
 from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import (
+    break_blocks,
     break_facts,
     break_marks,
     break_sides,
     break_table,
     break_title,
+    pair_blocks,
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.figures.breaks import break_chart
@@ -87,7 +89,11 @@ def test_break_table_of_scattered_changes_is_cut_at_the_end() -> None:
     diagnosis = diagnose(make_rollout((ob, [3]), ([*new, 3, 5], [1])))
     table = break_table(diagnosis, diagnosis.breaks[0])
     assert len(table) == 61
+    blocks = break_blocks(diagnosis, diagnosis.breaks[0])
+    assert table["count"].sum() == sum(length for *_, length in pair_blocks(blocks))
     assert table["count"].iloc[-1] > 800
+    facts = break_facts(table).iloc[-1]
+    assert facts["held"] == f"{table['count'].iloc[-1]} more"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])

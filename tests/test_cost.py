@@ -8,16 +8,20 @@ from typing import Any
 
 import altair as alt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rollouts import (
     CASES,
     case_rollout,
     chat,
     make_rollout,
+    picture,
 )
 
 from sequence_extension.cost import (
     cost_sentence,
     cost_table,
+    grown_trajectory,
     growth_facts,
     growth_finding,
     growth_law,
@@ -26,6 +30,7 @@ from sequence_extension.cost import (
     rollout_steps,
     treatment_table,
 )
+from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_chart
@@ -108,6 +113,75 @@ def test_growth_is_counted_from_real_datums() -> None:
         "splits every turn": "quadratic",
         "this rollout": "quadratic",
     }
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> list[tuple[list[Any], list[int]]]:
+    """Turns that extend, strip, drop or start anew, some with pictures."""
+    fresh = iter(range(1, 10_000))
+    held: list[Any] = []
+    turns: list[tuple[list[Any], list[int]]] = []
+    for _ in range(draw(st.integers(2, 6))):
+        kind = draw(st.sampled_from(["extend", "strip", "drop", "change", "anew"]))
+        observation = list(held)
+        if observation and kind == "strip":
+            observation[-draw(st.integers(1, 3)) :] = []
+        if observation and kind == "drop":
+            del observation[1 : draw(st.integers(1, len(observation)))]
+        if observation and kind == "change":
+            observation[draw(st.integers(0, len(observation) - 1))] = next(fresh)
+        if kind == "anew":
+            observation = []
+        observation += [next(fresh) for _ in range(draw(st.integers(1, 4)))]
+        if draw(st.integers(0, 3)) == 0:
+            observation += [picture(f"frame {next(fresh)}", draw(st.integers(1, 5))), next(fresh)]
+        action = [next(fresh) for _ in range(draw(st.integers(1, 5)))]
+        turns.append((observation, action))
+        held = [*observation, *action]
+    return turns
+
+
+@settings(max_examples=300, deadline=None)
+@given(walks())
+def test_the_rollouts_own_curve_goes_through_the_rollout(turns: list[Any]) -> None:
+    """At its own number of turns, its pattern costs exactly what it costs."""
+    diagnosis = diagnose(make_rollout(*turns))
+    steps, factor = rollout_steps(diagnosis.spans, mean=1_000)
+    assert factor == 1
+    built = build_datums(grown_trajectory(steps, len(turns)))
+    assert len(built.data) == len(diagnosis.built.data)
+    tokens = sum(datum.model_input.length for datum in built.data)
+    assert tokens == diagnosis.tokens_processed
+
+
+def test_growth_of_a_rollout_that_strips_more_than_it_adds() -> None:
+    """Its observations are shorter than what was held, and yet they grow: quadratic."""
+    fresh = iter(range(1, 10_000))
+    history = [next(fresh) for _ in range(5)]
+    turns = []
+    for _ in range(8):
+        answer = [next(fresh) for _ in range(3)]
+        turns.append((history, [*(next(fresh) for _ in range(12)), *answer]))
+        history = [*history, *answer, next(fresh), next(fresh)]
+    diagnosis = diagnose(make_rollout(*turns))
+    assert all(span.observation < span.held for span in diagnosis.spans[1:])
+    laws = growth_law(growth_table(diagnosis.spans)).set_index("pattern")
+    assert laws["law"]["this rollout"] == "quadratic"
+    assert "drops history" not in growth_note(diagnosis.spans, laws.reset_index())
+
+
+def test_pictures_count_their_tokens_in_the_curve() -> None:
+    turns: list[Any] = []
+    held: list[Any] = []
+    for turn in range(4):
+        held = [*held, picture(f"frame {turn}", 1_000), 10 + turn]
+        turns.append((held, [20 + turn, 30]))
+        held = [*held, 20 + turn, 30]
+    diagnosis = diagnose(make_rollout(*turns))
+    _, factor = rollout_steps(diagnosis.spans)
+    assert diagnosis.tokens_processed == 4 * 1_000 + 8 + 3
+    tokens = growth_table(diagnosis.spans).set_index(["pattern", "turns"])["tokens"]
+    assert abs(tokens["this rollout", 4] * factor / diagnosis.tokens_processed - 1) < 0.2
 
 
 def test_growth_of_a_rollout_that_resets() -> None:

@@ -194,6 +194,8 @@ def test_float_noise_of_equal_rewards_is_shown_as_such(members: Any) -> None:
     assert 0 < abs(result.advantages[0]) < 1e-6
     assert not result.kept
     assert signed(result.advantages[0]) == "≈0"
+    assert nonzero_targets(result.data, "advantages") > 0  # that is what the datums hold
+    assert set(group_summary(result)["advantage not 0"]) == {0}
     assert "no policy gradient" in group_finding(group_table(result))
 
 
