@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import Built, datum_tensor
-from sequence_extension.text import number_text, part_name, visible_text
+from sequence_extension.text import encodable, number_text, part_name, visible_text
 from sequence_extension.turns import Run
 
 
@@ -40,7 +40,7 @@ def alignment_table(
     Raises:
         ValueError: The runs do not add up to the datums, so turns cannot be attributed.
     """
-    words = vocab or {}
+    words: Mapping[int, str] = {} if vocab is None else vocab
     runs_of: dict[int, list[Run]] = {}
     for run in runs:
         runs_of.setdefault(run.datum, []).append(run)
@@ -74,11 +74,8 @@ def alignment_table(
                 f"{sum(run.length for run in mine)}."
             )
         lengths = [run.length for run in mine]
-        # half a character pair is no text: tables and pages could not hold it
-        texts = {
-            token: words[token].encode("utf-8", "backslashreplace").decode()
-            for token in words.keys() & set(tokens)
-        }
+        known = {token: words.get(token) for token in set(tokens)}
+        texts = {token: encodable(text) for token, text in known.items() if text is not None}
         frames.append(
             pd.DataFrame(
                 {

@@ -47,7 +47,9 @@ class Break:
             its inputs.
         lost: Where the change lies: in "reasoning" (an action whose text shows it), an
             "action", an "observation", or in "both" of the latter.
-        hints: Short sentences for patterns that need another remedy than the usual one.
+        patterns: Names of patterns that need another remedy than the usual one: "padding",
+            "inside_action", "out_of_order".
+        hints: A short sentence for each of them.
     """
 
     turn: int
@@ -64,6 +66,7 @@ class Break:
     held: int = 0
     again: int = 0
     lost: str = "observation"
+    patterns: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
 
@@ -283,7 +286,9 @@ def find_breaks(
     hint = order_hint(trajectory, len(sequences), count) if backwards and details else None
     if hint is not None:
         breaks = [
-            replace(item, hints=(*item.hints, hint)) if item.turn in backwards else item
+            replace(item, hints=(*item.hints, hint), patterns=(*item.patterns, "out_of_order"))
+            if item.turn in backwards
+            else item
             for item in breaks
         ]
     return breaks, count
@@ -322,5 +327,10 @@ def with_changes(
     start = found.position
     blocks = [(0, 0, start), *((start + a, start + b, length) for a, b, length in blocks)]
     changes = changes_of(held, new[: start + edit.taken], blocks, spans, found.turn)
-    hints = [] if found.cause == "replaced" else change_hints(changes, vocab)
-    return replace(found, lost=lost_part(changes, vocab), hints=tuple(hints))
+    hints = {} if found.cause == "replaced" else change_hints(changes, vocab)
+    return replace(
+        found,
+        lost=lost_part(changes, vocab),
+        patterns=tuple(hints),
+        hints=tuple(hints.values()),
+    )

@@ -69,7 +69,7 @@ def diagnose(
     [(1, 2, 'removed')]
     """
     if isinstance(trajectory, Trajectory):
-        rollout = Rollout("rollout", trajectory, vocab or {})
+        rollout = Rollout("rollout", trajectory, {} if vocab is None else vocab)
     else:
         rollout = trajectory if vocab is None else replace(trajectory, vocab=vocab)
     trajectory = rollout.trajectory

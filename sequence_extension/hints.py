@@ -78,13 +78,13 @@ def is_space(gone: Sequence[Any], vocab: Mapping[int, str]) -> bool:
     return bool(texts) and all(text is not None and not text.strip() for text in texts)
 
 
-def change_hints(changes: Changes, vocab: Mapping[int, str]) -> list[str]:
-    """Hints about an edit that only removes or only inserts."""
+def change_hints(changes: Changes, vocab: Mapping[int, str]) -> dict[str, str]:
+    """Hints about an edit that only removes or only inserts, by pattern."""
     gone, places = changes.gone, changes.places
     changed, what = (gone, "is gone") if gone else (changes.came, "came in")
-    hints = []
+    hints: dict[str, str] = {}
     if changes.gaps == 1 and len(changed) > 1 and all(one == changed[0] for one in changed):
-        hints.append(
+        hints["padding"] = (
             f"What {what} is one id {len(changed)} times, {token_label(changed[0], vocab)}: "
             "padding, or the placeholders of an image written as ids. Record prompts without "
             "padding, and placeholders as they were sent."
@@ -102,7 +102,7 @@ def change_hints(changes: Changes, vocab: Mapping[int, str]) -> list[str]:
             else "the engine left special tokens out of the token ids that it gave, or the "
             "renderer writes more around an answer than was sampled"
         )
-        hints.append(f"What {what} lies wholly inside {whose}: {why}.")
+        hints["inside_action"] = f"What {what} lies wholly inside {whose}: {why}."
     return hints
 
 

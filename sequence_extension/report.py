@@ -66,6 +66,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                     "index": item.origin.index,
                 },
                 "resumes_datum": item.resumes_datum,
+                "help": remedy(item),
                 "hints": list(item.hints),
                 **({"bounded": item.bounded} if item.bounded else {}),
             }
@@ -77,6 +78,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                 "turn": warning.turn,
                 "index": warning.index,
                 "message": warning.message,
+                "help": warning_remedy(warning.code),
                 "hints": list(warning.hints),
             }
             for warning in diagnosis.warnings
@@ -118,6 +120,7 @@ class Row:
         turns: Number of turns.
         datums: Number of datums; of lengths only 1 + the certain splits, 0 where refused.
         error: Class name of the exception that refused it, or None.
+        remedies: Breaks by cause and what helps against them.
         causes, again, warnings: Breaks and the tokens they make the model read again, by cause;
             warnings by code.
         processed, unmerged: Tokens through the model, as it is and if no turn merged; 0 where
@@ -135,6 +138,7 @@ class Row:
     causes: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, int] = field(default_factory=dict)
+    remedies: Mapping[tuple[str, str], int] = field(default_factory=dict)
     processed: int = 0
     unmerged: int = 0
     lengths_only: bool = False
@@ -165,6 +169,7 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         causes=Counter(item.cause for item in source.breaks),
         again=again,
         warnings=Counter(warning.code for warning in source.warnings),
+        remedies=Counter((item.cause, remedy(item)) for item in source.breaks),
         processed=source.tokens_processed or 0,
         unmerged=source.tokens_unmerged or 0,
         joined_lines=source.rollout.joined_lines,
@@ -190,6 +195,7 @@ class Totals:
         datums_per_rollout: How many rollouts became that many datums.
         causes, warnings, errors: How many breaks, warnings and refusals of each kind.
         again, rollouts_with: Tokens read again, and rollouts, by cause.
+        remedies: How many breaks of a cause something helps against.
         processed, unmerged: Tokens through the model, as it is and if no turn merged.
         joined: Rollouts that were joined from several lines, and those lines.
         groups: Sums by group, of the first `MAX_GROUPS`.
@@ -204,6 +210,7 @@ class Totals:
     causes: Counter[str] = field(default_factory=Counter)
     again: Counter[str] = field(default_factory=Counter)
     rollouts_with: Counter[str] = field(default_factory=Counter)
+    remedies: Counter[tuple[str, str]] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     processed: int = 0
@@ -216,6 +223,7 @@ class Totals:
         self.rollouts += 1
         self.turns += row.turns
         self.causes.update(row.causes)
+        self.remedies.update(row.remedies)
         self.rollouts_with.update(row.causes.keys())
         self.warnings.update(row.warnings)
         if row.joined_lines is not None:
@@ -268,9 +276,15 @@ class Worst(Generic[Kept]):
 
 
 def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
-    """Causes, warnings and refusals over all rollouts: kind, name, count, and what helps."""
+    """Causes, warnings and refusals over all rollouts: kind, name, count, and what helps.
+
+    A cause has the remedy that most of its breaks have.
+    """
+    common: dict[str, str] = {}
+    for (cause, sentence), _ in totals.remedies.most_common():
+        common.setdefault(cause, sentence)
     kinds = (
-        ("splits", totals.causes, remedy),
+        ("splits", totals.causes, common.__getitem__),
         ("warning", totals.warnings, warning_remedy),
         ("refused", totals.errors, refusal_remedy),
     )

@@ -12,7 +12,7 @@ from sequence_extension.cookbook import (
     Transition,
     tinker,
 )
-from sequence_extension.text import visible_text
+from sequence_extension.text import printable
 
 MAX_TOKEN_ID = 2**31 - 1
 # Stands in for log-probabilities where no model was asked.
@@ -171,8 +171,13 @@ def image_label(element: Any) -> str:
         text = name if isinstance(name, str) else bytes(name).decode()
     except UnicodeDecodeError:
         text = ""
-    told = f", {json.dumps(text, ensure_ascii=False)}" if text and text.isprintable() else ""
-    return f"an image of {element_length(element)} tokens{told if len(told) < 44 else ''}"
+    named = f", {quoted(text)}" if 0 < len(text) <= 40 and text == printable(text) else ""
+    return f"an image of {element_length(element)} tokens{named}"
+
+
+def quoted(text: str) -> str:
+    """Text in quotes, as JSON writes it; what does not draw becomes its code point."""
+    return printable(json.dumps(text, ensure_ascii=False))
 
 
 def token_label(element: Any, vocab: Mapping[int, str] | None = None) -> str:
@@ -181,15 +186,8 @@ def token_label(element: Any, vocab: Mapping[int, str] | None = None) -> str:
         return "nothing"
     if not isinstance(element, int):
         return image_label(element)
-    text = (vocab or {}).get(element)
-    return f"{element}" if text is None else f"{element} {json.dumps(text, ensure_ascii=False)}"
-
-
-def is_empty_chunk(chunk: Any) -> bool:
-    """True for a chunk without tokens."""
-    if isinstance(chunk, tinker.EncodedTextChunk):
-        return not chunk.tokens
-    return False
+    text = None if vocab is None else vocab.get(element)
+    return f"{element}" if text is None else f"{element} {quoted(text)}"
 
 
 def token_position(model_input: tinker.ModelInput, position: int) -> int:
@@ -217,13 +215,3 @@ def rollout_tokens(rollout: Rollout) -> int:
         transition.ob.length + len(transition.ac.tokens)
         for transition in rollout.trajectory.transitions
     )
-
-
-def token_words(element: Any, vocab: Mapping[int, str]) -> str:
-    """An element for one line of text: id, and its text where known."""
-    if element is None:
-        return "the end of the observation"
-    if not isinstance(element, int):
-        return image_label(element)
-    text = vocab.get(element)
-    return f"{element}" if text is None else f"{element} “{visible_text(text)}”"

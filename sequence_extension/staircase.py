@@ -18,7 +18,8 @@ from sequence_extension.rollout import (
     model_input_to_elements,
 )
 from sequence_extension.text import count_of
-from sequence_extension.wording import cause_name, turn_verdict
+from sequence_extension.turns import TurnSpan
+from sequence_extension.wording import cause_name, turn_words
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class Cell:
 def break_of(diagnosis: Diagnosis, turn: int) -> Break | None:
     """The break of a turn, if it splits."""
     return next((found for found in diagnosis.breaks if found.turn == turn), None)
+
+
+def row_verdict(diagnosis: Diagnosis, span: TurnSpan) -> str:
+    """What became of a turn, as it stands beside its row; behind a ✕ why it splits."""
+    item = break_of(diagnosis, span.turn)
+    return f"✕ {cause_name(item.cause)}" if item else turn_words(span).partition(",")[0]
 
 
 def observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
@@ -159,7 +166,7 @@ def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str,
         for panel, told in (("kept", diagnose(kept_rollout(diagnosis))), ("split", diagnosis)):
             cells += [{"s": number, "panel": panel, **vars(cell)} for cell in story_cells(told)]
             turns += [
-                (number, panel, span.turn, span.datum, turn_verdict(told, span.turn))
+                (number, panel, span.turn, span.datum, row_verdict(told, span))
                 for span in told.spans
             ]
             steps += [

@@ -5,11 +5,44 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+# White space that is drawn as a sign where texts stand in cells.
+SPACE_SIGNS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
+
+
+def code_point(char: str) -> str:
+    """A character that does not draw, in letters: `\\u001b`, and `<F0>` for a byte of another.
+
+    Such a byte is a lone surrogate, see `text_bytes`.
+    """
+    code = ord(char)
+    return f"<{code - 0xDC00:02X}>" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Text on one line that cannot steer a terminal, hide, or reorder what stands beside it.
+
+    What does not draw (controls, direction marks, lone surrogates) becomes its code point.
+    """
+    cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() else code_point(char) for char in cut)
+
+
+def encodable(text: str) -> str:
+    """Text that a file or page can hold: lone surrogates become their code points."""
+    return re.sub("[\ud800-\udfff]", lambda half: code_point(half[0]), text)
+
 
 def shown(piece: str, limit: int = 24) -> str:
     """What was typed, short and printable, for use in a sentence."""
-    short = piece if len(piece) <= limit else piece[: limit - 1] + "…"
-    return "`" + "".join(char if char.isprintable() else "?" for char in short) + "`"
+    return f"`{printable(piece, limit)}`"
+
+
+def visible_text(text: str, limit: int = 40) -> str:
+    """Text of a token made visible: white space as signs, cut short, else as `printable`."""
+    signs = printable(text[: limit + 1].translate(SPACE_SIGNS))
+    return signs[:limit] + ("…" if len(text) > limit or len(signs) > limit else "")
 
 
 def text_bytes(text: str) -> bytes | None:
@@ -37,33 +70,6 @@ def count_of(count: int, noun: str) -> str:
 def part_name(part: str, masked: bool = False) -> str:
     """ "O" and "A" in words."""
     return "observation" if part == "O" else "masked action" if masked else "action"
-
-
-def code_point(char: str) -> str:
-    """A character that does not draw, in letters: `\\u001b`, and `<F0>` for a byte of another.
-
-    Such a byte is a lone surrogate, as in `tokenizers`.
-    """
-    code = ord(char)
-    return f"<{code - 0xDC00:02X}>" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
-
-
-def visible_text(text: str, limit: int = 40) -> str:
-    """Text of a token made visible: white space and control characters as symbols, cut short.
-
-    Characters that do not draw (controls, direction marks, lone surrogates) become their code
-    point, so that no text can hide, reorder or break what stands beside it.
-    """
-    shown = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
-    out: list[str] = []
-    for char in text[: limit + 1]:
-        if char in shown:
-            out.append(shown[char])
-        elif char.isprintable():
-            out.append(char)
-        else:
-            out.append(code_point(char))
-    return "".join(out[:limit]) + ("…" if len(text) > limit else "")
 
 
 def number_text(value: Any, digits: int = 6) -> str:
@@ -122,14 +128,6 @@ def first_sentence(error: object) -> str:
     """What an exception or warning says, cut after its first sentence, without the full stop."""
     detail = " ".join(str(error).split()) or type(error).__name__
     return re.split(r"(?<=[a-z])\. ", detail)[0][:300].rstrip(".")
-
-
-def printable(text: str, limit: int | None = None) -> str:
-    """Text on one line that cannot steer a terminal: what does not draw becomes its code point."""
-    cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
-    if cut.isprintable():
-        return cut
-    return "".join(char if char.isprintable() else code_point(char) for char in cut)
 
 
 def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:

@@ -57,7 +57,7 @@ def assert_extends(
     __tracebackhide__ = True  # pytest shows the caller's line
     rollout = trajectory
     if isinstance(rollout, Trajectory):
-        rollout = Rollout("the rollout", rollout, vocab or {})
+        rollout = Rollout("the rollout", rollout, {} if vocab is None else vocab)
     diagnosis = diagnose(rollout)
     row = rollout_row(diagnosis)
     if row.error is None and row.datums <= max_datums:

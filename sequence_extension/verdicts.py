@@ -8,6 +8,7 @@ from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.rollout import token_label
 from sequence_extension.text import count_of
+from sequence_extension.turns import TurnSpan
 from sequence_extension.warnings import RolloutWarning
 from sequence_extension.wording import (
     break_headline,
@@ -44,83 +45,92 @@ class Verdict:
 
 
 def break_sentences(
-    found: Break,
+    item: Break,
     vocab: Mapping[int, str],
-    told: Mapping[str, int] | None = None,
+    earlier: Mapping[str, int] | None = None,
     images: bool = False,
+    renderer: str | None = None,
 ) -> tuple[str, ...]:
     """Where, what was lost, why, and what to do: the sentences of a turn that splits.
 
     Args:
-        found: The break.
+        item: The break.
         vocab: Text of token ids where known.
-        told: What need not be said again: cause and remedy of earlier turns, and whose they were.
+        earlier: What need not be said again: cause and remedy of earlier turns, and whose.
         images: The observation holds some, so positions are not those of its tokens.
+        renderer: Name of the renderer, if known.
     """
     one = " (an image counts as one)" if images else ""
-    why, helps = cause_sentence(found), remedy(found.cause)
-    if told and helps in told:
-        why = f"As for turn {told[why]}." if why in told else why
-        helps = f"as for turn {told[helps]}."
-    got = "the observation ends" if found.got is None else f"got {token_label(found.got, vocab)}"
+    why, helps = cause_sentence(item), remedy(item, renderer)
+    if earlier and helps in earlier:
+        why = f"As for turn {earlier[why]}." if why in earlier else why
+        helps = f"as for turn {earlier[helps]}."
+    got = "the observation ends" if item.got is None else f"got {token_label(item.got, vocab)}"
     sentences = [
-        f"At position {found.position} of {found.held}{one}: expected "
-        f"{token_label(found.expected, vocab)} (turn {found.origin.turn}'s {found.origin.part}, "
-        f"index {found.origin.index}), {got}.",
-        f"Cause: {cause_name(found.cause)}. {why}",
+        f"At position {item.position} of {item.held}{one}: expected "
+        f"{token_label(item.expected, vocab)} (turn {item.origin.turn}'s {item.origin.part}, "
+        f"index {item.origin.index}), {got}.",
+        f"Cause: {cause_name(item.cause)}. {why}",
         f"Remedy: {helps}",
+        *item.hints,
     ]
-    if found.resumes_datum is not None:
+    if item.resumes_datum is not None:
         sentences.append(
-            f"This observation does go on from datum {found.resumes_datum}, closed earlier; "
+            f"This observation does go on from datum {item.resumes_datum}, closed earlier; "
             "trajectory_to_data only compares with the latest sequence."
         )
     return tuple(sentences)
 
 
-def verdicts(diagnosis: Diagnosis) -> list[Verdict]:
+def merged_sentence(span: TurnSpan, refused: bool) -> str:
+    """What a turn that does not split adds."""
+    said = count_of(span.action, "action token")
+    if span.extends:
+        return (
+            f"The observation starts with all {count_of(span.held, 'token')} held and adds "
+            f"{span.observation - span.held}; {said} "
+            f"{'follows' if span.action == 1 else 'follow'}."
+        )
+    return (
+        f"Nothing was held before; {count_of(span.tokens, 'observation token')} and {said} "
+        f"{'would open' if refused else 'open'} datum {span.datum}."
+    )
+
+
+def verdicts(diagnosis: Diagnosis, renderer: str | None = None) -> list[Verdict]:
     """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses.
 
     Cause and remedy are said once; later turns name the turn that has them.
+
+    Args:
+        diagnosis: The rollout.
+        renderer: Name of the renderer that wrote its observations, if known.
     """
-    broken = {found.turn: found for found in diagnosis.breaks}
-    opens = "open" if diagnosis.built.error_code is None else "would open"
+    broken = {item.turn: item for item in diagnosis.breaks}
+    refused = diagnosis.built.error_code is not None
     listed: list[Verdict] = []
-    told: dict[str, int] = {}
+    earlier: dict[str, int] = {}
     for span in diagnosis.spans:
-        found = broken.get(span.turn)
-        warnings = tuple(item for item in diagnosis.warnings if item.turn == span.turn)
-        noted = tuple(f"{item.message} {warning_remedy(item.code)}" for item in warnings)
-        if found is not None:
-            images = span.tokens > span.observation
-            sentences = break_sentences(found, diagnosis.rollout.vocab, told, images) + noted
-            for said in (cause_sentence(found), remedy(found.cause)):
-                told.setdefault(said, span.turn)
-            headline = break_headline(found)
-            listed.append(
-                Verdict(
-                    span.turn, span.datum, "splits", "splits", headline, sentences, found, warnings
-                )
-            )
-            continue
-        verb = "extends" if span.held else "starts"
-        label = f"{verb}, but look" if warnings else verb
-        kind: Literal["starts", "extends", "look"] = "look"
-        if not warnings:
-            kind = "extends" if span.held else "starts"
-        added = span.observation - span.held
-        sentence = (
-            f"The observation starts with all {count_of(span.held, 'token')} held and adds "
-            f"{added}; {count_of(span.action, 'action token')} "
-            f"{'follows' if span.action == 1 else 'follow'}."
-            if span.held
-            else f"Nothing was held before; {count_of(span.tokens, 'observation token')} and "
-            f"{count_of(span.action, 'action token')} {opens} datum {span.datum}."
+        item = broken.get(span.turn)
+        warnings = tuple(warning for warning in diagnosis.warnings if warning.turn == span.turn)
+        noted = tuple(
+            " ".join([warning.message, warning_remedy(warning.code), *warning.hints])
+            for warning in warnings
         )
+        verb = "opens" if span.outcome == "starts" else span.outcome
+        label = f"{verb}, but look" if warnings and item is None else verb
         headline = f"Turn {span.turn} {label}"
+        sentences: tuple[str, ...] = (merged_sentence(span, refused),)
+        if item is not None:
+            images = span.tokens > span.observation
+            headline = break_headline(item)
+            sentences = break_sentences(item, diagnosis.rollout.vocab, earlier, images, renderer)
+            for sentence in (cause_sentence(item), remedy(item, renderer)):
+                earlier.setdefault(sentence, span.turn)
+        kind: Literal["starts", "extends", "splits", "look"] = span.outcome
+        if warnings and item is None:
+            kind = "look"
         listed.append(
-            Verdict(
-                span.turn, span.datum, kind, label, headline, (sentence, *noted), None, warnings
-            )
+            Verdict(span.turn, span.datum, kind, label, headline, sentences + noted, item, warnings)
         )
     return listed

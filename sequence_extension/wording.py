@@ -1,20 +1,15 @@
-"""Causes and warnings in words: headline, sentence, what helps."""
+"""Causes, warnings and turns in words: headline, sentence, what helps."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.rollout import token_words
+from sequence_extension.env.renderers import renderer_names
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 
-
-def turn_verdict(diagnosis: Diagnosis, turn: int) -> str:
-    """A few words for one turn: opens, extends, or behind a ✕ why it splits."""
-    found = next((item for item in diagnosis.breaks if item.turn == turn), None)
-    if found is not None:
-        return f"✕ {cause_name(found.cause)}"
-    return "extends" if turn else "opens datum 0"
+# What keeps sampled tokens as they are, whatever a renderer would write.
+KEEPS_TOKENS = "`TokenPreservingEnv` does"
 
 
 def cause_name(cause: str) -> str:
@@ -22,64 +17,207 @@ def cause_name(cause: str) -> str:
     return cause.replace("_", " ")
 
 
-def cause_sentence(found: Break) -> str:
-    """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
-    gone, came = count_of(found.removed, "token"), count_of(found.inserted, "token")
-    turn, part = found.origin.turn, found.origin.part
-    missing = count_of(found.held - found.position, "token")
-    sentences = {
-        "shortened": f"The observation ends {missing} before the sequence held does: it was "
-        "rolled back, tried again, or left empty.",
-        "image_changed": "An image stands here, and the other side has another image or "
-        "something else: to the prefix check the same picture encoded anew is another image.",
-        "end_token": f"Only the last token held, the end of turn {turn}'s {part}, is written "
-        "differently.",
-        "retokenised": "The text reads the same, but it is cut into other tokens.",
-        "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone and nothing was put in "
-        f"{'its' if found.removed == 1 else 'their'} place: stripped reasoning, a window that "
-        "slid, a call that did not parse, or trimmed white space.",
-        "inserted": f"{came} {'was' if found.inserted == 1 else 'were'} put in and nothing was "
-        "taken away: a default system prompt, a tool list or a clock line.",
-        "new_context": f"Of {count_of(found.held, 'token')} held only "
-        f"{found.position + found.kept} came back, fewer than half: this is another context.",
-        "reordered": f"The same tokens stand in another order ({gone} moved), as "
-        "when tool arguments or header fields are written back.",
-        "replaced": f"{gave_way(found, gone)}: a clock, an edited message, or an answer written "
-        "anew.",
+def turn_words(span: TurnSpan, refused: bool = False) -> str:
+    """What became of a turn; of a refused rollout, what would have.
+
+    The words up to the first comma are enough where there is little room.
+    """
+    would = "would " if refused else ""
+    opens = f"{would}open{'' if refused else 's'} datum {span.datum}"
+    if span.splits:
+        return f"splits at position {span.position}, {opens}"
+    if span.extends:
+        s = "" if refused else "s"
+        return f"{would}extend{s}, stay{s} in datum {span.datum}"
+    return opens
+
+
+@dataclass(frozen=True)
+class CauseWords:
+    """A cause in words.
+
+    Attributes:
+        headline: The finding in a few words, for titles.
+        sentence: What it means, in one plain sentence.
+    """
+
+    headline: str
+    sentence: str
+
+
+def cause_words(item: Break) -> CauseWords:
+    """What is said about the cause of a break, with its numbers; names the bound if any."""
+    gone, came = count_of(item.removed, "token"), count_of(item.inserted, "token")
+    is_gone = f"{gone} {'is' if item.removed == 1 else 'are'} gone"
+    missing = count_of(item.held - item.position, "token")
+    whose = f"turn {item.origin.turn}'s {item.origin.part}"
+    if item.bounded is not None and item.cause == "replaced":
+        return CauseWords(
+            "cause not proven within the bound", f"No other cause could be proven. {item.bounded}"
+        )
+    words = {
+        "shortened": CauseWords(
+            f"it ends {missing} early",
+            f"The observation ends {missing} before the sequence held does: it was rolled back, "
+            "tried again, or left empty.",
+        ),
+        "image_changed": CauseWords(
+            "an image is not the same",
+            "An image stands here, and the other side has another image or something else: to "
+            "the prefix check the same picture encoded anew is another image.",
+        ),
+        "end_token": CauseWords(
+            f"the end of {whose} is written differently",
+            f"Only the last token held, the end of {whose}, is written differently.",
+        ),
+        "retokenised": CauseWords(
+            "the same text in other tokens",
+            "The text reads the same, but it is cut into other tokens.",
+        ),
+        "removed": CauseWords(
+            is_gone,
+            f"{is_gone} and nothing was put in {'its' if item.removed == 1 else 'their'} place: "
+            f"{LOST_TOKENS[item.lost]}.",
+        ),
+        "inserted": CauseWords(
+            f"{came} came in",
+            f"{came} {'was' if item.inserted == 1 else 'were'} put in and nothing was taken away: "
+            + (
+                "tokens around an answer that were not recorded as sampled."
+                if item.lost in ("action", "reasoning")
+                else "a default system prompt, a tool list or a clock line."
+            ),
+        ),
+        "new_context": CauseWords(
+            "another context",
+            f"Of {count_of(item.held, 'token')} held only {item.position + item.kept} came back, "
+            "fewer than half: this is another context.",
+        ),
+        "reordered": CauseWords(
+            "the same tokens in another order",
+            f"The same tokens stand in another order ({gone} moved), as when tool arguments or "
+            "header fields are written back.",
+        ),
+        "replaced": CauseWords(
+            gave_way(item, gone),
+            f"{gave_way(item, gone)}: "
+            + (
+                "a clock, or an edited message."
+                if item.lost == "observation"
+                else "an answer written anew."
+                if item.lost != "both"
+                else "a clock, an edited message, or an answer written anew."
+            ),
+        ),
     }
-    sentence = sentences[found.cause]
-    if found.bounded is None:
-        return sentence
-    if found.cause == "replaced":
-        return f"No other cause could be proven. {found.bounded}"
-    return f"{sentence} {found.bounded}"
+    return words[item.cause]
 
 
-def remedy(cause: str) -> str:
-    """The usual remedy for a cause, in one or two plain sentences."""
+LOST_TOKENS = {
+    "reasoning": "the renderer leaves earlier reasoning out",
+    "action": "stripped reasoning, a call that did not parse, or trimmed white space",
+    "observation": "a window that slid, padding, or trimmed white space",
+    "both": "a window that slid, or history that was cut",
+}
+
+
+def gave_way(item: Break, gone: str) -> str:
+    """What became of `gone`, the tokens that a `replaced` break took out.
+
+    Nothing is inserted where the edit ends with them: what follows in the observation is free.
+    """
+    if not item.inserted:
+        return f"the last {gone} {'is' if item.removed == 1 else 'are'} not there"
+    others = f"{item.inserted} {'other' if item.inserted == 1 else 'others'}"
+    if item.removed == item.inserted == 1:
+        others = "another"
+    return f"{gone} {'was' if item.removed == 1 else 'were'} replaced by {others}"
+
+
+def break_headline(item: Break) -> str:
+    """The finding of a break in a few words, for titles."""
+    return f"Turn {item.turn} splits: {cause_words(item).headline}"
+
+
+def cause_sentence(item: Break) -> str:
+    """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
+    return cause_words(item).sentence
+
+
+def remedy(item: Break, renderer: str | None = None) -> str:
+    """What helps against this break: one remedy, by what is known about it.
+
+    Args:
+        item: The break; where the change lies and its patterns decide.
+        renderer: Name of the renderer that wrote the observations, if known.
+    """
+    if "out_of_order" in item.patterns:
+        return "Write the turns down in the order in which they were sampled."
+    if item.resumes_datum is not None:
+        return (
+            "Give each conversation a rollout of its own, or part this one with "
+            "`split_lineages` before `trajectory_to_data`."
+        )
+    if "padding" in item.patterns:
+        return "Record prompts without padding, and an image's placeholders as they were sent."
+    by = f"`{renderer}`" if renderer else "the renderer"
+    sampled = item.lost in ("action", "reasoning")
+    if item.cause == "shortened":
+        if item.got is None and not item.position:
+            return (
+                "After an answer that did not parse, return the history with the error, or end "
+                "the episode."
+            )
+        return "Append the failure and the new request, or make a retry a rollout of its own."
+    if item.cause == "image_changed":
+        return "Encode each image once and put the same chunk into every observation."
+    if item.cause == "end_token":
+        return (
+            f"Keep the end token that was sampled, in place of the one that {by} writes: "
+            f"{KEEPS_TOKENS}."
+        )
+    if item.cause == "new_context":
+        return (
+            "Give each agent a rollout of its own. After a compaction one split is the right "
+            "price: compact rarely."
+        )
+    if item.lost == "reasoning" and item.cause in ("removed", "replaced"):
+        other = preserving_renderer(renderer)
+        named = f"`{other}`" if other else "a renderer that preserves thinking"
+        return (
+            f"Keep the reasoning in the next prompt: {KEEPS_TOKENS}, or {named}. Or accept one "
+            "datum per turn."
+        )
+    if item.cause == "inserted" and sampled:
+        return (
+            "Record every token that was sampled, special tokens included. If the renderer "
+            f"writes more around an answer than was sampled, keep the answer: {KEEPS_TOKENS}."
+        )
+    if sampled:
+        return (
+            "Put the sampled tokens themselves into the next observation, not the answer parsed "
+            f"and written anew by {by}: {KEEPS_TOKENS}."
+        )
     return {
-        "shortened": "Make a retry a rollout of its own, or append the failure and the new "
-        "request. If an answer did not parse, return the history with the error or end the "
-        "episode.",
-        "image_changed": "Encode each image once and put the same chunk into every observation.",
-        "end_token": "Keep the end token that was sampled in the history, in place of the one "
-        "the template writes.",
-        "retokenised": "Put the sampled tokens themselves into the next observation; do not "
-        "turn the answer into text and tokenize it again.",
-        "removed": "Reasoning: keep it with a renderer that preserves it, or accept one datum per "
-        "turn. A window: slide it rarely, and by much. A call that did not parse: put its raw text "
-        "into the message's content. White space or a shorter spelling: put the sampled tokens "
-        "back as they are.",
+        "retokenised": "Keep the tokens of the first prompt and append to them; do not tokenize "
+        "the whole text again.",
+        "removed": "Cut history rarely, and then much at once: every cut costs a datum.",
         "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
         "first observation already.",
-        "new_context": "Give each agent a rollout of its own. After a compaction one split is "
-        "the right price: compact rarely.",
-        "reordered": "Put the sampled tokens back as they are; reading a call or a header and "
-        "writing it again changes the order.",
-        "replaced": "A clock, counter or random id: freeze it for the episode, or append the new "
-        "value as a later message. An answer written anew: put the sampled tokens back. A message "
-        "edited on purpose: edit rarely.",
-    }[cause]
+        "reordered": "Write tool lists and header fields in the same order every turn.",
+        "replaced": "Freeze a clock, counter or random id for the episode, or append the new value "
+        "as a later message; edit messages rarely.",
+    }[item.cause]
+
+
+def preserving_renderer(renderer: str | None) -> str | None:
+    """The renderer of the same family that keeps reasoning; None where there is none."""
+    if renderer is None:
+        return None
+    names = [name for name in renderer_names() if name.endswith("_preserve_thinking")]
+    families = {name.removesuffix("_preserve_thinking"): name for name in names}
+    mine = max((family for family in families if renderer.startswith(family)), default=None)
+    return families[mine] if mine else None
 
 
 def warning_remedy(code: str) -> str:
@@ -105,19 +243,6 @@ def warning_remedy(code: str) -> str:
     }[code]
 
 
-def gave_way(found: Break, gone: str) -> str:
-    """What became of `gone`, the tokens that a `replaced` break took out.
-
-    Nothing is inserted where the edit ends with them: what follows in the observation is free.
-    """
-    if not found.inserted:
-        return f"the last {gone} {'is' if found.removed == 1 else 'are'} not there"
-    others = f"{found.inserted} {'other' if found.inserted == 1 else 'others'}"
-    if found.removed == found.inserted == 1:
-        others = "another"
-    return f"{gone} {'was' if found.removed == 1 else 'were'} replaced by {others}"
-
-
 def refusal_remedy(code: str) -> str:
     """What to do about rollouts that the cookbook refuses with this exception class."""
     return {
@@ -128,63 +253,18 @@ def refusal_remedy(code: str) -> str:
     }.get(code, "See what the rollout itself is told.")
 
 
-def break_headline(found: Break) -> str:
-    """The finding of a break in a few words, for titles."""
-    turn, part = found.origin.turn, found.origin.part
-    gone, came = count_of(found.removed, "token"), count_of(found.inserted, "token")
-    words = {
-        "shortened": f"it ends {count_of(found.held - found.position, 'token')} early",
-        "image_changed": "an image is not the same",
-        "end_token": f"the end of turn {turn}'s {part} is written differently",
-        "retokenised": "the same text in other tokens",
-        "removed": f"{gone} {'is' if found.removed == 1 else 'are'} gone",
-        "inserted": f"{came} came in",
-        "new_context": "another context",
-        "reordered": "the same tokens in another order",
-        "replaced": gave_way(found, gone)
-        if found.bounded is None
-        else "cause not proven within the bound",
-    }
-    return f"Turn {found.turn} splits: {words[found.cause]}"
-
-
 def lineage_sentence(diagnosis: Diagnosis) -> str | None:
     """Says which turns go on from a datum closed earlier, and what tracking would save."""
-    resumed = [found for found in diagnosis.breaks if found.resumes_datum is not None]
+    resumed = [item for item in diagnosis.breaks if item.resumes_datum is not None]
     if not resumed:
         return None
     named = "; ".join(
-        f"turn {found.turn} goes on from datum {found.resumes_datum}" for found in resumed[:6]
+        f"turn {item.turn} goes on from datum {item.resumes_datum}" for item in resumed[:6]
     )
     more = f"; and {len(resumed) - 6} more" if len(resumed) > 6 else ""
     datums = diagnosis.spans[-1].datum + 1
     return (
         f"Some turns split only because one running sequence is kept: {named}{more}. If the "
-        f"sequence of each agent were kept, {count_of(diagnosis.lineages, 'datum')} would do "
-        f"where there are {datums}."
+        f"sequence of each agent were kept (`split_lineages`), "
+        f"{count_of(diagnosis.lineages, 'datum')} would do where there are {datums}."
     )
-
-
-def span_words(span: TurnSpan, refused: bool = False) -> str:
-    """A few words on what became of a turn; of a refused rollout, on what would have."""
-    opens, stays = (
-        ("would open", "would extend and stay") if refused else ("opens", "extends, stays")
-    )
-    if span.turn == 0:
-        return f"{opens} datum 0"
-    if span.splits:
-        return f"splits at position {span.position}, {opens} datum {span.datum}"
-    return f"{stays} in datum {span.datum}"
-
-
-def break_text(found: Break, vocab: Mapping[int, str]) -> str:
-    """A break on one line: cause, place, expected and got, and where the lost token came from."""
-    origin = found.origin
-    words = (
-        f"{found.cause} at position {found.position}: expected {token_words(found.expected, vocab)}"
-        f" (turn {origin.turn}, {origin.part} index {origin.index}), got "
-        f"{token_words(found.got, vocab)}"
-    )
-    if found.resumes_datum is not None:
-        words += f"; it would extend datum {found.resumes_datum}"
-    return words

@@ -38,7 +38,7 @@ from sequence_extension.page.files import (
 from sequence_extension.report import rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import span_words
+from sequence_extension.wording import turn_words
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -134,7 +134,7 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
     assert diagnosis.built.error_code is not None
     assert datum_rows(diagnosis, 0).empty
     said = [sentence for verdict in verdicts(diagnosis) for sentence in verdict.sentences]
-    said += [span_words(span, refused=True) for span in diagnosis.spans]
+    said += [turn_words(span, refused=True) for span in diagnosis.spans]
     said += rollout_lines(diagnosis, rollout_row(diagnosis), (), Paint(False))
     assert any("would open datum 0" in sentence for sentence in said)
     assert not any("opens datum" in sentence for sentence in said)

@@ -1,6 +1,7 @@
 """Causes, warnings and verdicts in words."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.page.views import break_figure, verdict_list
 from sequence_extension.rollout import image_label
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import remedy
+from sequence_extension.wording import break_headline, cause_sentence, remedy, turn_words
 
 CAUSES = {
     "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
@@ -46,7 +47,7 @@ def test_verdicts_name_place_cause_and_remedy() -> None:
 def test_verdict_of_a_turn_that_extends_but_should_be_looked_at() -> None:
     listed = verdicts(diagnose(make_rollout(*chat([6, 12]))))
     assert [(item.kind, item.label) for item in listed] == [
-        ("starts", "starts"),
+        ("starts", "opens"),
         ("look", "extends, but look"),
     ]
     assert any("observation index 8" in sentence for sentence in listed[1].sentences)
@@ -69,8 +70,84 @@ def test_words_of_every_case(case: dict[str, Any]) -> None:
         assert break_title(diagnosis, found).startswith(f"Turn {found.turn} splits: ")
 
 
-def test_every_cause_has_a_remedy() -> None:
-    assert len({remedy(cause) for cause in CAUSES}) == len(CAUSES)
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_one_remedy_a_break(case: dict[str, Any]) -> None:
+    """One or two sentences, no list of remedies for every thing that it might have been."""
+    for item in diagnose(case_rollout(case)).breaks:
+        helps = remedy(item)
+        assert helps.endswith(".")
+        assert len(helps) < 190
+        assert helps.count(":") <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("thinking/strip_thinking", "Keep the reasoning in the next prompt: `TokenPreservingEnv`"),
+        ("leading_newline_trimmed", "Put the sampled tokens themselves"),
+        ("bpe_retokenised_action", "Put the sampled tokens themselves"),
+        ("retokenise/plain", "Put the sampled tokens themselves"),
+        ("tool_call_args_key_order", "Put the sampled tokens themselves"),
+        ("return_token_becomes_end_token", "Keep the end token that was sampled"),
+        ("default_system_prompt_appears_on_turn_1", "into the first observation already"),
+        ("clock_in_system/clock", "Freeze a clock"),
+        ("rollback_to_an_earlier_state", "make a retry a rollout of its own"),
+        ("prompt_ids_empty_in_every_step", "return the history with the error"),
+        ("image_reencoded_between_turns", "Encode each image once"),
+        ("compaction/plain", "compact rarely"),
+        ("prompts_left_padded_to_one_length", "without padding"),
+        ("tool_parser_swallows_tokens_of_token_ids", "special tokens included"),
+        ("turns_recorded_out_of_order", "in the order in which they were sampled"),
+    ],
+)
+def test_the_remedy_fits_what_is_known(name: str, words: str) -> None:
+    case = next(case for case in CASES if case["name"] == name)
+    item = diagnose(case_rollout(case)).breaks[0]
+    assert words in remedy(item)
+
+
+def test_remedies_that_name_ours() -> None:
+    case = next(case for case in CASES if case["name"] == "sub_agent_interleaved_A_B_A_B")
+    resumed = [
+        item for item in diagnose(case_rollout(case)).breaks if item.resumes_datum is not None
+    ]
+    assert resumed
+    assert all("`split_lineages`" in remedy(item) for item in resumed)
+    case = next(case for case in CASES if case["name"] == "thinking/strip_thinking")
+    item = diagnose(case_rollout(case)).breaks[0]
+    assert item.lost == "reasoning"
+    assert "`qwen3_5_preserve_thinking`" in remedy(item, "qwen3_5")
+    assert "`nemotron3_ultra_preserve_thinking`" in remedy(item, "nemotron3_ultra_medium_thinking")
+    assert "a renderer that preserves thinking" in remedy(item, "llama3")
+    (item,) = diagnose(make_rollout(([1, 2], [3, 4]), ([1, 2, 3, 5, 6], [7]))).breaks
+    assert "in place of the one that `qwen3` writes" in remedy(item, "qwen3")
+
+
+def test_a_sentence_and_a_remedy_for_every_cause_and_place() -> None:
+    base = diagnose(make_rollout(([1, 2], [3, 4]), ([1, 2, 3, 5, 6], [7]))).breaks[0]
+    for cause in CAUSES:
+        for lost in ("reasoning", "action", "observation", "both"):
+            for bounded in (None, "Stopped."):
+                item = replace(base, cause=cause, lost=lost, bounded=bounded)
+                assert remedy(item).endswith(".")
+                assert cause_sentence(item).endswith(".")
+                assert break_headline(item).startswith("Turn 1 splits: ")
+    assert base.lost == "action"
+
+
+def test_one_word_for_what_became_of_a_turn() -> None:
+    turns = [([], []), ([1, 2], [3]), ([1, 2, 3, 4], [5]), ([1], [6])]
+    diagnosis = diagnose(make_rollout(*turns))
+    assert [turn_words(span) for span in diagnosis.spans] == [
+        "opens datum 0",
+        "opens datum 0",
+        "extends, stays in datum 0",
+        "splits at position 1, opens datum 1",
+    ]
+    assert [verdict.label for verdict in verdicts(diagnosis)] == [
+        "opens", "opens", "extends", "splits",
+    ]  # fmt: skip
+    assert turn_words(diagnosis.spans[2], refused=True) == "would extend, stay in datum 0"
 
 
 def test_texts_are_escaped_wherever_html_is_made() -> None:
@@ -100,7 +177,7 @@ def test_cause_and_remedy_are_said_once() -> None:
     listed = verdicts(diagnose(make_rollout(*turns)))
     said = [item.sentences[1:3] for item in listed if item.kind == "splits"]
     assert listed[1].found is not None
-    assert said[0][1] == f"Remedy: {remedy(listed[1].found.cause)}"
+    assert said[0][1] == f"Remedy: {remedy(listed[1].found)}"
     for cause, helps in said[1:]:
         assert cause == "Cause: new context. As for turn 1."
         assert helps == "Remedy: as for turn 1."

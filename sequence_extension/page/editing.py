@@ -25,7 +25,7 @@ from sequence_extension.page.html import code_spans
 from sequence_extension.rollout import Rollout, model_input_to_elements
 from sequence_extension.text import count_of, number_text, printable, visible_text
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import span_words
+from sequence_extension.wording import turn_words
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
         refused = read is not None and read.built.error_code is not None
         turns.append(
             {
-                "verdict": span_words(span, refused) if span else "",
+                "verdict": turn_words(span, refused) if span else "",
                 "splits": bool(span and span.splits),
                 "chips": [asdict(chip) for chip in chips[turn]] if readable else [],
                 "readable": readable,

@@ -40,9 +40,9 @@ from sequence_extension.page.html import (
 from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
-from sequence_extension.text import number_text
+from sequence_extension.text import number_text, printable
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import cause_name, span_words
+from sequence_extension.wording import cause_name, turn_words
 
 # The sketch of section 11: the next prompt keeps the tokens that were sampled.
 APPENDING_ENV = """from dataclasses import replace
@@ -116,10 +116,7 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
     items = []
     opened: set[int] = set()
     for line in episode.lines:
-        told = "".join(
-            char if char.isprintable() else "↵" if char == "\n" else f"\\u{ord(char):04x}"
-            for char in line.text
-        )
+        told = printable(line.text.replace("\n", "↵"))
         pupil = line.role == "pupil"
         head = f"Turn {line.turn} · {'A pupil, as sampled' if pupil else 'O tutor'}"
         if pupil:
@@ -127,7 +124,7 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
         # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
         if line.turn not in opened and (pupil or spans[line.turn].observation):
             mark = "✕ " if spans[line.turn].splits else ""
-            head += f" · {mark}{span_words(spans[line.turn])}"
+            head += f" · {mark}{turn_words(spans[line.turn])}"
         opened.add(line.turn)
         items.append(
             f"<li{' class=seq-pupil' * pupil}><small>{html.escape(head)}</small>"
