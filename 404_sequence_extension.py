@@ -534,7 +534,7 @@ async def one_rollout(SumsEnv, policy, renderer, trajectory_to_data):
     token_env = EnvFromMessageEnv(renderer, SumsEnv([(2, 3), (5, 3), (8, 7)]))
     sums_trajectory = await do_single_rollout(policy, token_env)
     sums_data = trajectory_to_data(sums_trajectory, traj_advantage=1.0)
-    return sums_data, sums_trajectory
+    return EnvFromMessageEnv, do_single_rollout, sums_data, sums_trajectory
 
 
 @app.cell(hide_code=True)
@@ -701,9 +701,123 @@ def _():
     mo.md(r"""
     ## 9. What helps
 
-    **In short: keep the tokens that were sampled.** `TokenPreservingEnv` starts the next prompt
-    with the whole running sequence and adds what the renderer writes behind the answer.
+    **In short: keep the tokens that were sampled.** `TokenPreservingEnv` takes the place of
+    `EnvFromMessageEnv`. Its next prompt is the running sequence and what the renderer writes
+    *behind* the answer: the rest of its end, the new messages, the generation header.
     """)
+    return
+
+
+@app.cell
+async def kept_rollout(
+    SumsEnv,
+    do_single_rollout,
+    policy,
+    renderer,
+    trajectory_to_data,
+):
+    from sequence_extension import TokenPreservingEnv
+
+    kept_env = TokenPreservingEnv(renderer, SumsEnv([(2, 3), (5, 3), (8, 7)]))
+    kept_trajectory = await do_single_rollout(policy, kept_env)
+    kept_data = trajectory_to_data(kept_trajectory, traj_advantage=1.0)
+    return (kept_data,)
+
+
+@app.cell(hide_code=True)
+def _(kept_data, sums_data):
+    mo.Html(
+        page.html.cell_code(__file__, "kept_rollout")
+        + page.html.printed(page.remedies.before_and_after(sums_data, kept_data)).text
+    )
+    return
+
+
+@app.cell(hide_code=True, expand_output=True)
+def _():
+    page.remedies.comparison_view()
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(rf"""
+    Where it cannot tell for certain what follows, it renders anew, as the cookbook does, and
+    says so in the step's metrics (`token_preserving/fallback`): the environment changed earlier
+    messages or the answer, or the answer ends in a way that its renderer does not write.
+
+    **What changes for the model:** it sees its earlier reasoning, which its chat template would
+    have hidden, and the prompt grows by it, also towards `max_trajectory_tokens`. Training stays
+    true to what was sampled either way. Do not use it where the model must act in production as
+    its template writes history, or where old reasoning would crowd out the task. Renderers that
+    keep reasoning themselves ({page.remedies.keeping_renderers()}) cure that cause alone; answers
+    that were sampled in other tokens still split.
+
+    A group of a recipe is wrapped without touching the recipe:
+    """)
+    return
+
+
+@app.cell
+async def kept_group(EnvFromMessageEnv, SumsEnv, policy, renderer):
+    from tinker_cookbook.rl.rollouts import do_group_rollout
+    from tinker_cookbook.rl.types import EnvGroupBuilder
+
+    from sequence_extension.env import TokenPreservingBuilder
+
+    class SumsGroup(EnvGroupBuilder):  # as a recipe writes it
+        async def make_envs(self):
+            return [EnvFromMessageEnv(renderer, SumsEnv([(2, 3), (5, 3)])) for _ in range(2)]
+
+    kept_trajectories = await do_group_rollout(TokenPreservingBuilder(SumsGroup()), policy)
+    return (kept_trajectories,)
+
+
+@app.cell(hide_code=True)
+def _(kept_trajectories, trajectory_to_data):
+    _datums = [
+        len(trajectory_to_data(part, traj_advantage=1.0))
+        for part in kept_trajectories.trajectories_G
+    ]
+    mo.Html(
+        page.html.cell_code(__file__, "kept_group")
+        + page.html.printed(f"datums per trajectory: {_datums}").text
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    two_agents = page.remedies.two_agents()
+    mo.md(r"""
+    **Several agents in one rollout,** or one that goes back to an earlier conversation: keep one
+    running sequence for each. `split_lineages` gives each turn to the longest sequence that it
+    extends. A loss that sums over tokens stays the same, over fewer tokens.
+    """)
+    return (two_agents,)
+
+
+@app.cell
+def lineages(trajectory_to_data, two_agents):
+    from sequence_extension import split_lineages
+
+    lineage_data = [
+        datum
+        for part in split_lineages(two_agents)
+        for datum in trajectory_to_data(part, traj_advantage=1.0)
+    ]
+    return (lineage_data,)
+
+
+@app.cell(hide_code=True)
+def _(lineage_data, trajectory_to_data, two_agents):
+    mo.Html(
+        page.html.cell_code(__file__, "lineages")
+        + page.html.printed(
+            f"A, B, A, B as it is: {len(trajectory_to_data(two_agents, 1.0))} datums\n"
+            f"parted:              {len(lineage_data)} datums"
+        ).text
+    )
     return
 
 

@@ -30,10 +30,8 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
 
 from sequence_extension.cookbook import (
-    EnvFromMessageEnv,
     TokenCompleter,
     TokensWithLogprobs,
-    do_single_rollout,
     wait_for,
 )
 from sequence_extension.diagnosis import diagnose
@@ -56,8 +54,7 @@ from sequence_extension.env.vocabulary import (
     load_vocabulary,
     offline_tokenizer,
 )
-from sequence_extension.page.episodes import APPENDING_ENV, transcript, tutor_code
-from sequence_extension.rollout import Rollout
+from sequence_extension.page.episodes import transcript, tutor_code
 from sequence_extension.tokenizers import token_texts
 
 
@@ -574,34 +571,6 @@ def test_a_call_that_is_said_to_be_unseen_is_not_in_the_prompt(built: dict[str, 
             prompt = episode.rollout.trajectory.transitions[2].ob.to_ints()
             assert "<tool_call>" not in episode.renderer.tokenizer.decode(prompt), name
     assert "qwen3" in said
-
-
-SAME_END = ("qwen3", "qwen3_5", "qwen3_5_preserve_thinking", "llama3", "kimi_k2", "kimi_k25")
-
-
-@pytest.mark.parametrize("name", SAME_END)
-@pytest.mark.parametrize("behaviour", ["plain", "reasoning", "respelled", "broken_call"])
-def test_the_sketch_puts_the_sampled_tokens_back(
-    built: dict[str, Any], name: str, behaviour: str
-) -> None:
-    """Section 11: one datum, and the same prompts where rendering anew extends already."""
-    known: dict[str, Any] = {}
-    exec(APPENDING_ENV, known)
-    renderer = built[name]
-    told = []
-    for kind in (EnvFromMessageEnv, known["AppendingEnv"]):
-        pupil = ScriptedPolicy(renderer, behaviour)
-        env = kind(renderer, TutorEnv(0, 3))
-        told.append(wait_for(do_single_rollout(pupil, env)))
-    anew, kept = told
-    assert len(kept.transitions) == 3
-    assert len(trajectory_to_data(kept, 1.0)) == 1
-    assert sum(turn.reward for turn in kept.transitions) == sum(t.reward for t in anew.transitions)
-    if len(trajectory_to_data(anew, 1.0)) == 1:
-        assert [turn.ob.to_ints() for turn in kept.transitions] == [
-            turn.ob.to_ints() for turn in anew.transitions
-        ]
-    assert diagnose(Rollout("kept", kept)).warnings == ()
 
 
 def test_a_tool_call_that_does_not_parse_ends_without_retries() -> None:

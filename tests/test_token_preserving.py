@@ -61,6 +61,26 @@ def test_every_policy_gives_one_datum_or_a_recorded_fallback(name: str) -> None:
         assert not codes & {"separator_changed", "header_changed"}, spec
 
 
+@pytest.mark.parametrize("name", renderer_names())
+def test_where_nothing_splits_the_prompts_are_the_cookbooks(name: str) -> None:
+    specs = [
+        EpisodeSpec(name, policy, keep_tokens=kept)
+        for policy in policy_names()
+        for kept in (False, True)
+    ]
+    episodes = run_episodes(specs, offline_tokenizer())
+    for anew, kept in zip(episodes[::2], episodes[1::2], strict=True):
+        assert isinstance(anew, Episode)
+        assert isinstance(kept, Episode)
+        assert kept.rewards == anew.rewards
+        if len(trajectory_to_data(anew.rollout.trajectory, 1.0)) == 1:
+            prompts, fresh = (
+                [turn.ob.to_ints() for turn in episode.rollout.trajectory.transitions]
+                for episode in (kept, anew)
+            )
+            assert prompts == fresh, kept.spec
+
+
 def test_public_names_are_one_class() -> None:
     from sequence_extension import env
 

@@ -44,28 +44,6 @@ from sequence_extension.text import number_text, printable
 from sequence_extension.turns import TurnSpan
 from sequence_extension.wording import cause_name, turn_words
 
-# The sketch of section 11: the next prompt keeps the tokens that were sampled.
-APPENDING_ENV = """from dataclasses import replace
-
-import tinker
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv
-
-
-class AppendingEnv(EnvFromMessageEnv):
-    async def initial_observation(self):
-        prompt, stop = await super().initial_observation()
-        self.held = prompt.to_ints()
-        return prompt, stop
-
-    async def step(self, action, *, extra=None):
-        result = await super().step(action, extra=extra)
-        if result.episode_done:
-            return result
-        new = result.next_observation.to_ints()
-        ends = [place for place, token in enumerate(new) if token == action[-1]]
-        self.held = self.held + action + new[ends[-2] + 1 :]  # what follows the last answer
-        return replace(result, next_observation=tinker.ModelInput.from_ints(self.held))"""
-
 
 def matrix_legend() -> str:
     """What colour and mark of a cell mean, as HTML."""

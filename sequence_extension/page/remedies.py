@@ -1,0 +1,117 @@
+"""Section 9: what helps, before and after."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import marimo as mo
+import pandas as pd
+
+from sequence_extension.cookbook import Trajectory, tinker
+from sequence_extension.env.matrix import compare_matrices, matrix_table
+from sequence_extension.env.renderers import renderer_names
+from sequence_extension.page.episodes import matrix
+from sequence_extension.page.html import details_table, table_box
+from sequence_extension.page.once import once
+from sequence_extension.rollout import token_trajectory
+from sequence_extension.text import count_of
+
+
+@once
+def kept_matrix() -> pd.DataFrame:
+    """The matrix of section 8 once more, each rollout with its tokens kept."""
+    return matrix_table(keep_tokens=True)
+
+
+@once
+def comparison() -> pd.DataFrame:
+    """The cells of both matrices beside each other."""
+    return compare_matrices(matrix(), kept_matrix())
+
+
+def saved_share(table: pd.DataFrame) -> str:
+    """What share of the tokens is no longer processed, as a percentage."""
+    before, after = table["tokens_before"].sum(), table["tokens_after"].sum()
+    return f"{1 - after / before:.0%}" if before else "0%"
+
+
+def finding(table: pd.DataFrame) -> str:
+    """Before and after in one sentence."""
+    before = int((table["datums_before"] > 1).sum())
+    after = int((table["datums_after"] > 1).sum())
+    return (
+        f"Of {len(table)} cells {before} split where the conversation is rendered anew, {after} "
+        f"where the sampled tokens are kept; {saved_share(table)} of the tokens need not be "
+        "processed any more."
+    )
+
+
+def totals(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Cells that split, datums and tokens before and after, one row per renderer or policy."""
+    rows = []
+    for name, cells in table.groupby(by, sort=False):
+        before, after = cells["datums_before"], cells["datums_after"]
+        rows.append(
+            {
+                "pupil" if by == "policy" else by: name,
+                "split before": int((before > 1).sum()),
+                "split after": int((after > 1).sum()),
+                "datums before": int(before.sum()),
+                "datums after": int(after.sum()),
+                "tokens before": int(cells["tokens_before"].sum()),
+                "tokens after": int(cells["tokens_after"].sum()),
+                "saved": saved_share(cells),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def refusals(table: pd.DataFrame) -> str:
+    """Where tokens were not kept and why, for markdown; "" where they always were."""
+    refused = table[table["refused"] != ""]
+    return " ".join(
+        f"{count_of(len(cells), 'cell')} rendered anew, because {reason}: "
+        f"{code_names(cells['renderer'])} with {code_names(cells['policy'])}."
+        for reason, cells in refused.groupby("refused", sort=False)
+    )
+
+
+def code_names(names: Iterable[str]) -> str:
+    """Distinct names as code, joined, for markdown."""
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+
+
+def comparison_view() -> Any:
+    """The matrix before and after: one sentence, a row per pupil, and folded a row per renderer."""
+    table = comparison()
+    by_policy = table_box(
+        totals(table, "policy"), "The same rollouts, rendered anew and with their tokens kept"
+    )
+    by_renderer = details_table(totals(table, "renderer"), "The same per renderer", row_heads=True)
+    return mo.vstack(
+        [
+            mo.md(f"{finding(table)} {refusals(table)}"),
+            mo.Html(f"{by_policy.text}{by_renderer.text}"),
+        ]
+    )
+
+
+def keeping_renderers() -> str:
+    """Renderers that keep reasoning in history by their name, for markdown."""
+    return code_names(name for name in renderer_names() if "preserve_thinking" in name)
+
+
+def before_and_after(before: Sequence[tinker.Datum], after: Sequence[tinker.Datum]) -> str:
+    """The datums of one rollout through both environments, as a line for people."""
+
+    def part(data: Sequence[tinker.Datum]) -> str:
+        tokens = sum(datum.model_input.length for datum in data)
+        return f"{count_of(len(data), 'datum')}, {tokens} tokens"
+
+    return f"rendered anew: {part(before)}\ntokens kept:   {part(after)}"
+
+
+def two_agents() -> Trajectory:
+    """Two sub-agents that take turns, A B A B: each continues its own conversation."""
+    return token_trajectory(
+        [([1, 2], [3]), ([11, 12], [13]), ([1, 2, 3, 4], [5]), ([11, 12, 13, 14], [15])]
+    )

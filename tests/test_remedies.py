@@ -1,0 +1,62 @@
+"""What section 9 says of the remedies is read from rollouts."""
+
+import re
+
+import pandas as pd
+from rollouts import episode_of
+from tinker_cookbook.rl.data_processing import trajectory_to_data
+
+from sequence_extension import split_lineages
+from sequence_extension.env.episodes import EpisodeSpec
+from sequence_extension.env.matrix import compare_matrices, matrix_table
+from sequence_extension.page import remedies
+
+NAMES, POLICIES = ["qwen3", "llama3", "glm5_3_low_reasoning"], ["reasoning", "other_end"]
+
+
+def small() -> pd.DataFrame:
+    return compare_matrices(
+        matrix_table(NAMES, POLICIES), matrix_table(NAMES, POLICIES, keep_tokens=True)
+    )
+
+
+def test_the_sentence_counts_what_the_rollouts_give() -> None:
+    table = small()
+    split, tokens = [0, 0], [0, 0]
+    for kept in (False, True):
+        for name in NAMES:
+            for policy in POLICIES:
+                episode = episode_of(EpisodeSpec(name, policy, keep_tokens=kept))
+                data = trajectory_to_data(episode.rollout.trajectory, 1.0)
+                split[kept] += len(data) > 1
+                tokens[kept] += sum(datum.model_input.length for datum in data)
+    numbers = re.findall(r"\d+", remedies.finding(table))
+    assert numbers == [
+        str(len(NAMES) * len(POLICIES)),
+        str(split[0]),
+        str(split[1]),
+        f"{100 * (1 - tokens[1] / tokens[0]):.0f}",
+    ]
+    assert split[1] == 1
+    assert remedies.refusals(table) == (
+        "1 cell rendered anew, because the answer ends as answers of another kind do: "
+        "`glm5_3_low_reasoning` with `other_end`."
+    )
+
+
+def test_totals_add_up_either_way() -> None:
+    table = small()
+    by_policy, by_renderer = (remedies.totals(table, by) for by in ("policy", "renderer"))
+    for column in ("split before", "datums after", "tokens before", "tokens after"):
+        assert by_policy[column].sum() == by_renderer[column].sum()
+    assert by_policy["tokens before"].sum() == table["tokens_before"].sum()
+
+
+def test_the_two_agents_of_the_page_take_turns() -> None:
+    trajectory = remedies.two_agents()
+    assert len(trajectory_to_data(trajectory, 1.0)) == 4
+    assert len(split_lineages(trajectory)) == 2
+
+
+def test_renderers_that_keep_reasoning_are_named() -> None:
+    assert "`qwen3_5_preserve_thinking`" in remedies.keeping_renderers()
