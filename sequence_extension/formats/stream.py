@@ -84,6 +84,10 @@ class FileReader:
             yield file_issue(problem, line, self.index, None)
             self.index += 1
             return
+        if depth and not value:
+            empty = RecordError("expected a trajectory (an object with `transitions`), got `[]`")
+            yield file_issue(empty, line, self.index, None)
+            self.index += 1
         for entry in value:
             if isinstance(entry, list):
                 yield from self.take(entry, line, repeated, False, depth + 1)

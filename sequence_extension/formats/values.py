@@ -186,7 +186,7 @@ def token_logprob(entry: Any, token: Any) -> Any:
     `{"token_id:17": x}`), of which the sampled one counts; `[x, 17, "text"]`.
     """
     if isinstance(entry, list):
-        return entry[0] if entry else None
+        return entry[0] if entry else entry
     if not isinstance(entry, dict):
         return entry
     if "logprob" not in entry and entry:
