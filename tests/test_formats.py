@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import Reading, read_bounded
 from sequence_extension.rollout import Rollout
@@ -77,6 +78,28 @@ def test_the_samples_come_out_right(expected: dict[str, Any]) -> None:
     }
     for key in expected.keys() - {"file", "exit"}:
         assert got[key] == expected[key]
+
+
+@pytest.mark.parametrize("expected", EXPECTED, ids=lambda expected: str(expected["file"]))
+def test_the_command_says_so_too(
+    expected: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Invariant 1, through the command."""
+    code = main([str(FOLDER / expected["file"]), "--json"])
+    out, err = capsys.readouterr()
+    entries = json.loads(out)["trajectories"]
+    assert code == expected["exit"]
+    assert (err != "") == (code == 2)
+    if "datums" in expected:
+        assert [len(entry["datums"]) for entry in entries] == expected["datums"]
+    if "joined_lines" in expected:
+        assert [entry["joined_lines"] for entry in entries] == expected["joined_lines"]
+    if "certain_splits" in expected:
+        assert [entry["certain_splits"] for entry in entries] == expected["certain_splits"]
+        assert all(entry["lengths_only"] for entry in entries)
+    for word in expected.get("says", []):
+        assert word in err
+        assert "record" in err
 
 
 def content(scores: list[float], names: list[str] | None = None) -> dict[str, Any]:

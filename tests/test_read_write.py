@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import tinker
+import torch
 from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
@@ -259,6 +260,16 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "a.jsonl").write_text(LINE)
     assert list(expand_files([str(tmp_path)])) == [str(tmp_path / "a.jsonl")]
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_torch_file_is_named(legacy: bool) -> None:
+    """Invariant 3: as slime saves its rollouts."""
+    saved = io.BytesIO()
+    samples = {"samples": [{"tokens": torch.arange(99)}]}
+    torch.save(samples, saved, _use_new_zipfile_serialization=not legacy)
+    with pytest.raises(ValueError, match=r"^Line 1: this is a (PyTorch file|Python pickle)"):
+        list(read_rollouts(saved.getvalue() + b"\n" * 99 + LINE.encode()))
 
 
 def test_the_names_are_public() -> None:

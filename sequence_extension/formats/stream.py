@@ -10,7 +10,12 @@ from sequence_extension.formats.build import RolloutSource, TurnSource, build_ro
 from sequence_extension.formats.calls import CallSource, Joiner
 from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
 from sequence_extension.formats.detect import Source, inner_values, is_recognised, recognised
-from sequence_extension.formats.json_text import RepeatedKeyObject, parse_json, refuse_repeated_keys
+from sequence_extension.formats.json_text import (
+    RepeatedKeyObject,
+    file_kind,
+    parse_json,
+    refuse_repeated_keys,
+)
 from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
 from sequence_extension.formats.responses import rollout_id, with_id
 from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
@@ -288,6 +293,10 @@ def stream_items(stream: IO[bytes]) -> Iterator[Item]:
         yield from store_items(stream, data)
         return
     first = parse_line(head)
+    if first.error is not None and file_kind(data) is not None:
+        # No text at all: what follows its first line break is no line.
+        yield file_issue(first.error, number, None, None)
+        return
     if first.error is None:
         # JSONL, or a document on one line, which reads the same.
         later = numbered_lines(stream, number + 1)
