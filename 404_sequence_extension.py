@@ -46,9 +46,9 @@ def _():
     mo.md(r"""
     # Tutorial 404: Sequence extension in multi-turn RL
 
-    In multi-turn RL the model speaks several times in one episode. For training, the cookbook's
-    `trajectory_to_data` turns the episode into *datums*, the sequences that are trained on: one
-    if every turn continues what came before, several if not.
+    In multi-turn RL a model speaks several times in one episode; for training, the cookbook of
+    Tinker, a service that trains models, makes *datums* of the episode, the sequences that are
+    trained on: one if every turn continues what came before, several if not.
     """)
     return
 
@@ -69,11 +69,10 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.md(rf"""
-    **How to read it.** From the top: each section holds one idea, in short on its first line,
-    and one figure that makes its point without a click. It is for readers who meet multi-turn RL
-    for the first time, and for builders of environments who ask why their rollout became seven
-    datums. Turns and tokens count from 0. Every number was computed when this page was made,
-    from what the installed `tinker-cookbook` {version("tinker-cookbook")} returned.
+    **How to read it.** Each section holds one idea, in short on its first line, and one figure
+    that makes its point without a click. Turns and tokens count from 0. Every number was computed
+    when this page was made, from what the installed `tinker-cookbook`
+    {version("tinker-cookbook")} returned.
 
     1. [The idea](#1-the-idea)
     2. [Build a trajectory](#2-build-a-trajectory)
@@ -117,9 +116,8 @@ def _():
     **In short: a trajectory is a list of turns, each with what the model saw and what it
     said; one call turns it into training data.**
 
-    Three turns in code, and what `trajectory_to_data` makes of them. A *logprob* is the log of
-    the probability with which a token was sampled; an *advantage* says how much better than
-    its group a rollout did.
+    A *logprob* is the log of the probability with which a token was sampled; the *advantage*
+    says how much better than others of its group an episode did.
     """)
     return
 
@@ -168,23 +166,22 @@ def _(data):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(f"""
+    mo.md(r"""
     ### Now change it
 
-    Change an early action, and every later turn that carries it over changes with it. Let a
-    turn's observation *edit the history*, change one token of it (`3: 9`), and the turn splits.
-    Sections 3 to 5 follow what you build here.
+    Click a token to replace it, to put one before it, or to delete it. Change an early action,
+    and every later turn that carries it over changes with it; change a grey token, one that is
+    carried over, and its turn splits. Sections 3 to 5 follow what you build here.
 
-    <div class="seq-note seq-static-only"><b>Static page.</b>From here on, fields, menus and
-    buttons show an example: to answer, they need Python
-    (<code>uv run marimo run 404_sequence_extension.py</code>). Menus and steps
+    <div class="seq-note seq-static-only"><b>Static page.</b> Fields and buttons show an example;
+    to answer, they need Python (<code>uv run marimo run 404_sequence_extension.py</code>). Menus
     inside a figure work here too.</div>
 
     /// details | What can be typed
 
-    - **Tokens**: ids from 0 to {seq.rollout.MAX_TOKEN_ID}, with spaces or commas between them;
-      `image(name, 4)` is an image of 4 tokens.
-    - **Changes to the history**, by the positions under the turn before: `7: 13` replaces a
+    - **Tokens**: ids with spaces or commas between them; `image(name, 4)` is an image of 4
+      tokens.
+    - **Changes to the history**, by the positions at the turn before: `7: 13` replaces a
       token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
     - **Logprobs**: one number per action token; `auto` makes all of them up, a final `...` those
       that are missing; empty means that none were reported.
@@ -261,13 +258,11 @@ def _():
 
     Each target is the next input, so every token moves one place to the left when it becomes a
     target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the
-    mask under the token itself and gives the first token an entry that does not exist (section 1
-    drew it so, with *none* for the first token).
+    mask under the token itself, and gives the first token an entry that does not exist.
 
-    What decides the gradient is `advantages`; `trajectory_to_data` sets them to 0 on observation
-    tokens (a discounted KL penalty changes that: section 6). `mask` is taken out before
-    `forward_backward`, the call that computes the loss and its gradient on Tinker's servers; it
-    serves metrics and the KL penalty.
+    What decides the gradient is `advantages`: `trajectory_to_data` sets them to 0 on observation
+    tokens. `mask` is taken out before `forward_backward`, the call that computes the loss and its
+    gradient on Tinker's servers; it serves metrics and the KL penalty (section 6).
     """)
     return
 
@@ -337,31 +332,18 @@ def _(diagnosis):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    *Split* is the cookbook's way: the numbers are those of the real datums. A trainer could also
-    *overwrite and mask*: keep one sequence and overwrite it at a break with the new observation,
-    so that earlier actions are trained only up to the break. Or *drop* the rollout. Lost:
-    action tokens that get no gradient.
-    """)
-    return
-
-
-@app.cell(hide_code=True)
-def _():
-    mo.md(r"""
     ## 5. What it costs
 
     **In short: turns that extend cost tokens in proportion to their number; turns that split pay
     for the whole history again.**
 
     No sampled token is trained twice after a split, but the shared prefix goes through the model
-    once more, as context with mask 0. Counted here are the inputs of training
-    (`forward_backward`), not of sampling.
+    once more, as context with mask 0. Counted are the inputs of training, not of sampling.
 
-    Does a split change the gradient? Tinker documents `importance_sampling`, the default loss, as
-    a sum over tokens, in whichever datum they stand: a split changes none of it. A trainer that
-    averages per sequence gives a rollout of N datums N times the weight. And `train_step` cuts
-    the list of datums into `num_substeps` parts (default 1), so datums of one rollout may be
-    trained in different optimizer steps.
+    A split changes no gradient where the loss is a sum over tokens, as Tinker documents
+    `importance_sampling`, the default. A trainer that averages per sequence gives a rollout of N
+    datums N times the weight. And `train_step` cuts the list of datums into `num_substeps` parts
+    (default 1), so datums of one rollout may meet different optimizer steps.
     """)
     return
 
@@ -380,10 +362,9 @@ def _():
     **In short: the rewards of all turns are summed, the group's mean is taken off, and what is
     left stands on every trained token of the rollout.**
 
-    Several rollouts (episodes played) of one prompt make a `TrajectoryGroup`.
-    `compute_advantages` subtracts the group's mean reward and divides by nothing.
-    `assemble_training_data` hands the result to `trajectory_to_data`, one number per trajectory,
-    however many turns it had and however many datums it became.
+    Several *rollouts* (episodes that were played) of one prompt make a group.
+    `compute_advantages` subtracts the group's mean reward and divides by nothing; the result is
+    one number per rollout, however many datums it became.
     """)
     return
 
@@ -430,10 +411,7 @@ def _(group_issues, group_result):
 def _(group_fields, group_issues):
     mo.vstack(
         [
-            mo.md(
-                "One reward per turn, with spaces between. An empty field leaves the rollout "
-                "out of the group."
-            ),
+            mo.md("One reward per turn, with spaces between; an empty field leaves a rollout out."),
             page.groups.fields_view(group_fields, group_issues),
         ]
     )
@@ -517,10 +495,10 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    The *renderer* writes messages as the tokens of one model family, and reads answers back.
-    `EnvFromMessageEnv` renders the whole conversation anew each turn, parses the answers, and ends
-    the episode when the budget is spent, an answer is cut at its limit, or one does not parse.
-    `do_single_rollout` plays it with a *policy*, whatever samples: here a scripted pupil stands
+    The *renderer* writes messages as the tokens of one model family and reads answers back.
+    `EnvFromMessageEnv` renders the whole conversation anew each turn, parses the answers, and
+    ends the episode when the budget is spent, an answer is cut, or one does not parse.
+    `do_single_rollout` plays it with a *policy*, whatever samples; here a scripted pupil stands
     in for a model.
     """)
     return
@@ -552,9 +530,8 @@ def _():
     mo.vstack(
         [
             mo.md(
-                "### Every ending\n\nThe ways in which `EnvFromMessageEnv` lets an episode go, "
-                "played with `TutorEnv`, the same environment with retries and truncation. "
-                f"{page.play.two_renderers()} Choose a row to play it below."
+                "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
+                f"and truncation. {page.play.two_renderers()} Choose a row to play it below."
             ),
             env_menu,
             mo.Html(
@@ -599,13 +576,15 @@ def _(env_controls, env_diagnosis, env_episode):
 
 @app.cell(hide_code=True)
 def _(env_model, env_note):
-    mo.vstack([mo.accordion({"With the tokens of a real model": env_model}), env_note or ""])
+    mo.vstack(
+        [mo.Html(page.html.fold("With the tokens of a real model", env_model.text)), env_note or ""]
+    )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis, env_episode):
-    page.play.aftermath(env_episode, env_diagnosis) if env_diagnosis else None
+    mo.Html(page.play.aftermath(env_episode, env_diagnosis)) if env_diagnosis else None
     return
 
 
@@ -829,9 +808,9 @@ def _():
     **In short: give it what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    Without a file the text counts; it starts as an example, one broken trajectory included.
-    <span class="static-only">Uploading, changing it and moving the window need the live
-    page.</span>
+    Any training loop inside the cookbook's `capture_to_store(...)` records what this reads; in a
+    terminal, `sequence-extension FILE` says the same. Without a file the text counts; it starts
+    as an example, one broken trajectory included.
     """)
     return
 
@@ -846,7 +825,7 @@ def _():
     )
     own_paste = mo.ui.text_area(
         value=seq.overview.example_rollouts(),
-        rows=8,
+        rows=6,
         debounce=True,
         full_width=True,
         label=f"or, without a file, text of up to {formats.bounded.MAX_PASTE_CHARS:,} characters "
@@ -895,15 +874,14 @@ def _(own_diagnosis):
 def _(own_diagnosis, own_place):
     own_rows = page.files.datum_rows(own_diagnosis, own_place.value[0]) if own_diagnosis else []
     own_start = page.files.start_slider(own_rows, own_place.value)
-    page.html.control_panel({"place": own_place, "start": own_start}) if len(own_rows) else None
     return own_rows, own_start
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(own_diagnosis, own_rows, own_start):
-    mo.vstack(page.files.window_views(own_diagnosis, own_rows, own_start.value)) if len(
-        own_rows
-    ) else None
+def _(own_diagnosis, own_place, own_rows, own_start):
+    mo.Html(
+        page.files.window_fold(own_diagnosis, own_rows, own_place, own_start)
+    ) if own_diagnosis else None
     return
 
 
@@ -920,9 +898,8 @@ def _():
     mo.md(r"""
     ### Only the messages?
 
-    Paste a conversation: each answer becomes a turn. Its prompt is what the renderer builds from
-    the messages before it, its action what the renderer writes for the answer itself, end token
-    included. No model is asked, so the verdict is about the messages and the renderer alone.
+    Paste a conversation: each answer becomes a turn, its prompt and its action as the renderer
+    writes them. No model is asked, so the verdict is about messages and renderer alone.
     """)
     return
 
@@ -932,7 +909,7 @@ def _():
     own_messages = mo.ui.text_area(
         value=env.messages.conversation_example(),
         label="Conversation, a JSON list of messages with role and content",
-        rows=9,
+        rows=6,
         full_width=True,
     )
     _names = env.renderers.renderer_names()
@@ -1008,17 +985,25 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _main = "https://github.com/thinking-machines-lab/tinker-cookbook/blob/main"
+    _code, _more = f"{_main}/tinker_cookbook", f"{_main}/tutorials"
+    mo.md(rf"""
     ### Where to go next
 
     - **Watch your own environment.** `sequence-extension FILE --max-datums 1` fails when a rollout
       splits or is refused: one line in CI.
-    - **In the cookbook:** `rl/data_processing.py` merges, `rl/message_env.py` and
-      `rl/rollouts.py` make the rollouts, `rl/rollout_limits.py` sets budgets and
-      `ParseErrorPolicy`, `rl/train.py` trains, `renderers/` turns messages into tokens. The
-      recipes `multiplayer_rl`, `search_tool` and `verifiers_rl` are multi-turn.
-    - **Sibling tutorials:** 201 *rendering*, 202 *loss functions*, 302 *custom environment*,
-      402 *RL hyperparameters*, 405 *multi-agent*.
+    - **In the cookbook:** [`rl/data_processing.py`]({_code}/rl/data_processing.py) merges,
+      [`rl/message_env.py`]({_code}/rl/message_env.py) and
+      [`rl/rollouts.py`]({_code}/rl/rollouts.py) make the rollouts,
+      [`rl/rollout_limits.py`]({_code}/rl/rollout_limits.py) sets budgets,
+      [`rl/train.py`]({_code}/rl/train.py) trains, [`renderers/`]({_code}/renderers) turns
+      messages into tokens. The recipes `multiplayer_rl`, `search_tool` and `verifiers_rl` are
+      multi-turn.
+    - **Sibling tutorials:** [201 rendering]({_more}/201_rendering.py),
+      [202 loss functions]({_more}/202_loss_functions.py),
+      [302 custom environment]({_more}/302_custom_environment.py),
+      [402 RL hyperparameters]({_more}/402_rl_hyperparams.py),
+      [405 multi-agent]({_more}/405_multi_agent.py).
     """)
     return
 

@@ -12,7 +12,6 @@ import asyncio
 import inspect
 import io
 import json
-import re
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -55,6 +54,7 @@ from sequence_extension.page.episodes import (
     is_live_editor,
     matrix_prose,
     matrix_view,
+    thinking_prompts,
     unbuilt_view,
 )
 from sequence_extension.page.html import details_table
@@ -265,25 +265,21 @@ def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
         "although theirs does not"
     )
     prose = matrix_prose(table).text
-    listed = {
-        line.split(":")[0].strip("*- "): set(re.findall(r"<code>([^<]+)</code>", line))
-        for line in prose.replace("<li>", "\n").splitlines()
-        if "</strong>" in line
-    }
-    by_policy = {
-        (verdict, policy): set(
-            table[(table["verdict"] == verdict) & (table["policy"] == policy)]["renderer"]
-        )
-        for verdict in ("broken", "better")
-        for policy in ("plain", "reasoning")
-    }
-    assert list(listed.values()) == [
-        by_policy["broken", "plain"],
-        by_policy["broken", "reasoning"],
-        by_policy["better", "plain"],
-        by_policy["better", "reasoning"],
-    ]
-    assert all(by_policy.values())
+    whole = table.groupby("renderer")["datums"].min() == 1
+    opened = thinking_prompts()
+    assert f"{len(opened)} renderers end their prompt" in prose
+    assert f"{sum(not whole[name] for name in opened)} of them no pupil" in prose
+
+
+def test_prompts_that_open_a_reasoning_block_are_found() -> None:
+    """The lesson of section 8, by the prompts themselves."""
+    tokenizer = offline_tokenizer()
+    for name in thinking_prompts():
+        renderer, _ = build_renderer(name, tokenizer)
+        prompt = renderer.build_generation_prompt([{"role": "user", "content": "Hello?"}])
+        ids = prompt.to_ints()
+        assert tokenizer.encode("<think>")[0] in ids[-2:]
+    assert "qwen3" not in thinking_prompts()
 
 
 def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:

@@ -95,8 +95,7 @@ def test_summary_numbers() -> None:
     every = sum(4 + 3 * turn + 2 - 1 for turn in range(64))
     assert f"put {last - 1:,} tokens" in text
     assert f"{every:,}, {every / (last - 1):.0f} times as many" in text
-    assert "of the 13 targets of that example 7 are trained" in text
-    assert 5 <= len(re.findall(r"[.](?:\s|$)", text)) <= 7
+    assert text.count("\n- ") == 2
 
 
 def test_wrong_logprob_counts_cancel_out_only_within_a_datum() -> None:

@@ -21,7 +21,7 @@ from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.messages import parse_conversation
 from sequence_extension.env.policies import policy_names
-from sequence_extension.env.renderers import build_renderer
+from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
@@ -31,9 +31,9 @@ from sequence_extension.figures.matrix import (
     matrix_finding,
 )
 from sequence_extension.page.html import (
-    code_list,
     details_table,
     figure_box,
+    fold,
     note,
     table_box,
 )
@@ -116,31 +116,37 @@ def tutor_code() -> str:
     return inspect.getsource(tutor)
 
 
+@once
+def thinking_prompts() -> frozenset[str]:
+    """Renderers whose prompt for an answer ends with an opened reasoning block."""
+    names = []
+    for name in renderer_names():
+        built, _ = build_renderer(name, offline_tokenizer())
+        if built is not None:
+            prompt = built.build_generation_prompt([{"role": "user", "content": "?"}])
+            if str(built.tokenizer.decode(prompt.to_ints())).rstrip().endswith("<think>"):
+                names.append(name)
+    return frozenset(names)
+
+
 def matrix_prose(table: pd.DataFrame) -> mo.Html:
-    """What the matrix shows, in sentences whose every name and number is read from it."""
-
-    def those(verdict: str, policy: str) -> list[str]:
-        found = table[(table["verdict"] == verdict) & (table["policy"] == policy)]
-        return found["renderer"].tolist()
-
-    claiming = table[table["claims"] == "yes"]["renderer"].nunique()
-    built = table[table["claims"] != "unknown"]["renderer"].nunique()
-    lines = [
-        f"Each cell is one rollout of section 7's tutor: datums over turns, so 1/3 means that "
-        f"three turns became one datum. {claiming} of {built} renderers claim extension.",
-        "- **Claimed, and yet it splits on plain answers:** " + code_list(those("broken", "plain")),
-        "- **Claimed, and yet it splits on reasoning:** " + code_list(those("broken", "reasoning")),
-        "- **Not claimed, and yet plain answers merge:** " + code_list(those("better", "plain")),
-        "- **Not claimed, and yet reasoning merges:** " + code_list(those("better", "reasoning")),
-    ]
-    text = "\n".join([lines[0], "", *lines[1:]])
+    """What the matrix shows, in sentences whose every number is read from it."""
+    built = table[table["claims"] != "unknown"]
+    claiming = built[built["claims"] == "yes"]["renderer"].nunique()
+    opened = built[built["renderer"].isin(thinking_prompts())]
+    split = opened.groupby("renderer")["datums"].min() > 1
     policies = "\n".join(f"- `{name}`: {words}" for name, words in policy_names().items())
     return mo.md(
-        f"{text}\n\nThe claim is about what a renderer writes. It cannot vouch for tokens that "
-        "no renderer would write, such as an answer spelled letter by letter (`respelled`): "
-        "the next prompt holds the same text in other tokens. The templates here are each "
-        "family's own; the vocabulary is one for all, so what hangs on where a tokenizer cuts "
-        "(`respelled`, `no_space`, `whitespace`) can differ for your model."
+        "Each cell is one rollout of section 7's tutor: datums over turns, so 1/3 means that "
+        f"three turns became one datum. {claiming} of {built['renderer'].nunique()} renderers "
+        "claim extension. The claim is about what a renderer writes; it cannot vouch for tokens "
+        "that no renderer would write, such as an answer spelled letter by letter (`respelled`)."
+        f"\n\n**Why whole rows split.** {len(split)} renderers end their prompt with `<think>`, "
+        "and the model goes on from there. The next prompt writes the old answer from its message; "
+        "where it leaves that tag out, the running sequence is lost, whatever was sampled: with "
+        f"{int(split.sum())} of them no pupil's rollout stays one datum."
+        "\n\nThe templates are each family's own, the vocabulary is one for all: what hangs on "
+        "where a tokenizer cuts (`respelled`, `no_space`, `whitespace`) can differ for your model."
         f"\n\n/// details | What each pupil does\n\n{policies}\n///"
     )
 
@@ -180,8 +186,11 @@ def cell_view(renderer: str, policy: str) -> Any:
     if isinstance(episode, str):
         return note(episode, "error")
     claims = "claims" if episode.renderer.has_extension_property else "does not claim"
-    words = f"`{policy}`: {policy_names()[policy]}. The renderer {claims} extension."
-    return mo.vstack([mo.md(words), *episode_view(episode)])
+    diagnosis = diagnose(episode.rollout)
+    words = f"`{policy}`: {policy_names()[policy]}. `{renderer}` {claims} extension."
+    drawn = break_drawings(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
+    folded = fold("The conversation", transcript(episode, diagnosis.spans).text)
+    return mo.vstack([mo.md(words), drawn, mo.Html(folded)])
 
 
 def conversation_view(found: ConversationRollout) -> mo.Html:
@@ -210,8 +219,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
         [
             table_box(pd.DataFrame(rows), "The assistant's messages as turns"),
             *([mo.Html(notes)] if notes else []),
-            breaks_view(diagnosis),
-            break_drawings(diagnosis),
+            *([break_drawings(diagnosis)] if diagnosis.breaks else []),
             note(
                 f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
                 f"invented; {STAND_IN}."

@@ -32,6 +32,7 @@ from sequence_extension.overview import (
 )
 from sequence_extension.page.html import (
     code_spans,
+    control_panel,
     details_table,
     figure_box,
     fold,
@@ -236,6 +237,15 @@ def place_menu(diagnosis: Diagnosis | None) -> Any:
         full_width=True,
         label="Go to",
     )
+
+
+def window_fold(diagnosis: Diagnosis, rows: pd.DataFrame, place: Any, start: Any) -> str:
+    """Single tokens of the chosen rollout, to unfold: where, as runs, and as a strip; HTML."""
+    if not len(rows):
+        return ""
+    views = window_views(diagnosis, rows, start.value)
+    panel = control_panel({"place": place, "start": start}).text
+    return fold("Token by token", panel + "".join(view.text for view in views))
 
 
 def start_slider(rows: pd.DataFrame, place: tuple[int, int]) -> Any:

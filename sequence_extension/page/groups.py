@@ -20,7 +20,7 @@ from sequence_extension.group import (
 )
 from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss
 from sequence_extension.page.editing import field_grid
-from sequence_extension.page.html import code_view, fold, note, table_box
+from sequence_extension.page.html import code_view, details_table, fold, note
 from sequence_extension.page.once import once
 from sequence_extension.page.views import group_view
 from sequence_extension.text import count_of
@@ -106,22 +106,21 @@ def mask_html() -> str:
     prose = mo.md(f"""
 ### `mask` or `advantages`?
 
-`train_step` in `rl/train.py` takes {" and ".join(f"`{name}`" for name in removed)} out of
-every datum before `forward_backward`. What the loss multiplies by is `advantages`:
-`trajectory_to_data` writes 0 on observation tokens, and that is why they are not trained.
+`train_step` takes {" and ".join(f"`{name}`" for name in removed)} out of every datum before
+`forward_backward`; what the loss multiplies by is `advantages`. So `mask` 1 does not promise a
+gradient: give {", ".join(equal.letters)} the same reward (“All the same” in the menu above), and
+`mask` is 1 on {ones} targets while {advantages}.
 
-So `mask` 1 does not promise a gradient. Give {", ".join(equal.letters)} the same reward
-of {equal.rewards[0]:g} (“All the same” in the menu above): `mask` is 1 on {ones}
-targets, and {advantages}. `mask` serves the metrics
-and the KL penalty: with `kl_discount_factor=0`, the default, `incorporate_kl_penalty` changes
-the advantage of {penalised} targets, exactly those with mask 1. A factor above 0 discounts
-*after* masking: with {factor:g} it changes {changed}
-targets, {leaked} of them with mask 0: observation tokens in front of an action, and masked
-turns. Nothing masks these again, so they are trained too.
+Nor does `mask` 0 promise none. A KL penalty adds
+`kl_penalty_coef * mask * (mean_diff - diff)` to the advantages, in which position p then takes in
+`discount * x[p + 1] + discount ** 2 * x[p + 2] + ...` of the positions behind it: the discounting
+comes *after* masking. With `kl_discount_factor=0`, the default, {penalised} targets change, those
+with mask 1; with {factor:g} it is {changed}, {leaked} of them with mask 0: observation tokens in
+front of an action, and masked turns.
 """)
     lines = code_view(f"{mask_lines()}\n", "python").text
     return (
         prose.text
-        + table_box(loss_fields(equal.data), "What the loss gets").text
+        + details_table(loss_fields(equal.data), "What the loss gets").text
         + fold("The lines that remove it, in the installed package", lines)
     )

@@ -26,7 +26,7 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
 from sequence_extension.page.episodes import transcript
-from sequence_extension.page.html import control_panel, details_table, note
+from sequence_extension.page.html import control_panel, details_table, fold, note
 from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, rollout_figures
 from sequence_extension.text import count_of, number_text
@@ -148,17 +148,20 @@ def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> m
     return mo.Html(f'<div class="seq-stage"><div>{panel}</div><div>{shown}</div></div>')
 
 
-def aftermath(episode: Episode, diagnosis: Diagnosis) -> Any:
-    """What an episode became: breaks, runs and tokens, and the facts as tables."""
+def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:
+    """What an episode became, to unfold: breaks, runs, tokens, and the facts as tables; HTML."""
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
-    return mo.vstack(
+    drawn = [
+        break_drawings(diagnosis),
+        *rollout_figures(diagnosis, most=1),
+        note(f"The pupil's logprobs are invented; {STAND_IN}."),
+    ]
+    return "".join(
         [
-            break_drawings(diagnosis),
-            *rollout_figures(diagnosis, most=1),
-            note(f"The pupil's logprobs are invented; {STAND_IN}."),
-            details_table(turn_facts(episode), "The trajectory, turn by turn"),
+            fold("Its breaks and its datums", "".join(view.text for view in drawn)),
+            details_table(turn_facts(episode), "The trajectory, turn by turn").text,
             details_table(
                 stretch_facts(strip_facts(table)), "Every token of every datum as a table"
-            ),
+            ).text,
         ]
     )

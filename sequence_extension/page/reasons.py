@@ -17,7 +17,7 @@ from sequence_extension.cost import (
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_chart
-from sequence_extension.page.html import details_table, figure_box, note, table_box
+from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
 from sequence_extension.page.once import once
 from sequence_extension.page.views import break_drawings, verdict_list
 from sequence_extension.verdicts import verdicts
@@ -53,8 +53,14 @@ def verdicts_view(diagnosis: Diagnosis) -> Any:
 def treatments_view(diagnosis: Diagnosis) -> mo.Html:
     """What three treatments of a break make of a rollout that splits."""
     shown = diagnosis if diagnosis.breaks else example()
+    prose = mo.md("""
+*Split* is the cookbook's way. A trainer could also *overwrite and mask*: keep one sequence and
+overwrite it at a break with the new observation, so that earlier actions are trained only up to
+the break. Or *drop* the rollout. Lost: action tokens that get no gradient.
+""")
     title = f"“{shown.rollout.name}” under three treatments"
-    return table_box(treatment_table(shown), title)
+    table = table_box(treatment_table(shown), title)
+    return mo.Html(fold("Three ways to treat a break", prose.text + table.text))
 
 
 def cost_view(diagnosis: Diagnosis) -> Any:
@@ -77,5 +83,5 @@ def cost_view(diagnosis: Diagnosis) -> Any:
         if len(laws)
         else []
     )
-    price = table_box(prices, "What this rollout costs")
-    return mo.vstack([note(cost_sentence(diagnosis)), price, *drawn])
+    price = details_table(prices, "What this rollout costs, as a table")
+    return mo.vstack([note(cost_sentence(diagnosis)), *drawn, price])

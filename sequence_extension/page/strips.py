@@ -25,7 +25,6 @@ from sequence_extension.page.html import (
     figure_box,
     fold,
     note,
-    table_box,
 )
 from sequence_extension.page.views import strip_figure
 from sequence_extension.rollout import Rollout
@@ -88,8 +87,8 @@ def strips_view(diagnosis: Diagnosis, place: Any) -> Any:
     return mo.vstack(
         [
             *strips,
-            table_box(counts_shown(counts), "What the datums count"),
             note("{}: it {}.".format(*conservation(counts))),
+            details_table(counts_shown(counts), "What the datums count"),
             details_table(
                 strip_facts(table),
                 "The same facts as a table" if place is None else "The window as a table",

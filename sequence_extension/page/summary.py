@@ -234,11 +234,6 @@ def misconception_table(told: Sequence[Misconception]) -> str:
 @once
 def summary_text() -> str:
     """The tutorial in a few points, markdown; every number from a call made here."""
-    known = scenarios()
-    chat = diagnose(scenario_rollout(known["chat"]))
-    reset = diagnose(scenario_rollout(known["reset"]))
-    targets = sum(datum.model_input.length for datum in chat.built.data)
-    trained = nonzero_targets(chat.built.data, "mask")
     turns = 64
     prompt, answer = [1, 2, 3, 4], [5, 6]
     grown = [*prompt]
@@ -248,23 +243,18 @@ def summary_text() -> str:
         grown += [*answer, 7 + turn]
     # the same turns when one token at the front changes every time, like a clock
     clocked = [([100 + turn, *saw[1:]], said) for turn, (saw, said) in enumerate(kept)]
-    once = diagnose(Rollout("kept", token_trajectory(kept)))
+    once_read = diagnose(Rollout("kept", token_trajectory(kept)))
     again = diagnose(Rollout("clock", token_trajectory(clocked)))
-    factor = (again.tokens_processed or 0) / (once.tokens_processed or 1)
+    factor = (again.tokens_processed or 0) / (once_read.tokens_processed or 1)
     points = [
-        "A rollout is a list of turns, and `trajectory_to_data` holds one running sequence: a turn "
-        "whose observation starts with all of it is appended, any other starts a new datum. The "
-        f"three turns of the example of section 2 are {count_of(len(chat.built.data), 'datum')}; "
-        f"the context reset gives {len(reset.built.data)}.",
-        "A datum of n tokens has n - 1 targets, and mask, advantage and logprob belong to the "
-        f"target: of the {targets} targets of that example {trained} are trained.",
-        "What the loss sees is one number per rollout, its summed reward minus the group's mean, "
-        "on every action token that is not masked; a KL penalty adds to it.",
+        "`trajectory_to_data` holds one running sequence: a turn whose observation starts with "
+        "all of it is appended, any other starts a new datum. Mask, advantage and logprob belong "
+        "to the target, the next token.",
         f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
         f"of {len(prompt)} tokens, each with an answer of {len(answer)} and one new token, put "
-        f"{once.tokens_processed:,} tokens through the model, the same turns with a clock at the "
-        f"front {again.tokens_processed:,}, {factor:.0f} times as many.",
-        "Whether turns extend is decided by renderer, policy and environment together, so look at "
+        f"{once_read.tokens_processed:,} tokens through the model, the same turns with a clock at "
+        f"the front {again.tokens_processed:,}, {factor:.0f} times as many.",
+        "Whether turns extend is decided by renderer, policy and environment together: look at "
         "the first token that differs, and trust no claim.",
     ]
     return "\n".join(f"- {point}" for point in points)
