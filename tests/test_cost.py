@@ -1,7 +1,5 @@
 """What a rollout costs: treatments, tokens read again, growth."""
 
-import csv
-import io
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -34,6 +32,7 @@ from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_chart
+from sequence_extension.figures.figure import records
 from sequence_extension.turns import TurnSpan, walk_turns
 
 
@@ -217,7 +216,7 @@ def test_cost_chart_names_each_curve_by_what_it_shows() -> None:
     laws = growth_law(growth)
     figure = cost_chart(growth, laws)
     assert alt.Chart.from_dict(figure.to_dict()).to_dict()
-    words = figure.to_dict()["datasets"]["signs"]
+    words = figure.to_dict()["datasets"]["names"]
     assert "= this rollout" in words  # it extends, so its curve is that of "extends"
     assert "linear" in words
     assert "quadratic" in words
@@ -226,20 +225,40 @@ def test_cost_chart_names_each_curve_by_what_it_shows() -> None:
     ]  # fmt: skip
 
 
+def test_areas_are_in_proportion_and_add_up() -> None:
+    for scenario in scenarios().values():
+        spans = walk_turns(scenario_rollout(scenario).trajectory)
+        growth = growth_table(spans)
+        if growth.empty:
+            continue
+        tokens = growth[growth["turns"] == growth["turns"].max()].set_index("pattern")["tokens"]
+        once = tokens["extends"]
+        split = tokens["this rollout"] if tokens["this rollout"] > once else None
+        again = int((split or tokens["splits every turn"]) - once)
+        tables = cost_chart(growth, growth_law(growth)).tables
+        sides = (tables["areas"]["right"] - tables["areas"]["left"]).tolist()
+        assert sides == (tables["areas"]["bottom"] - tables["areas"]["top"]).tolist()
+        assert sides[1] / sides[0] == pytest.approx((again / once) ** 0.5, rel=0.05)
+        words = " ".join(tables["words"]["words"])
+        assert f"read once|{once:,}" in words
+        assert f"read again|{again:,}" in words
+        assert f"{1 + again / once:.1f} times" in words
+        # the hatch stays in its area
+        hatch, (_, area) = tables["stripes"], records(tables["areas"])
+        assert area["left"] <= hatch["left"].min() < hatch["right"].max() <= area["right"]
+        assert area["top"] <= hatch["bottom"].min() < hatch["top"].max() <= area["bottom"]
+
+
 def test_names_of_curves_keep_clear_of_each_other() -> None:
-    """Lines of 13 pixels, the first around its place; room below the axis is one line."""
+    """Two lines of 15 pixels each, around its place."""
     for scenario in scenarios().values():
         growth = growth_table(walk_turns(scenario_rollout(scenario).trajectory))
         if growth.empty:
             continue
-        figure = cost_chart(growth, growth_law(growth))
-        signs = list(csv.DictReader(io.StringIO(figure.to_dict()["datasets"]["signs"])))
-        assert len(signs) >= 2
-        boxes = [(float(row["y"]), 13 * (row["words"].count("|") + 1)) for row in signs]
-        for (above, height), (below, _) in pairwise(boxes):
-            assert above + height < below, (scenario.key, boxes)
-        assert boxes[0][0] >= 0
-        assert sum(boxes[-1]) <= 220 + 13, (scenario.key, boxes)
+        names = cost_chart(growth, growth_law(growth)).tables["names"]
+        assert len(names) >= 2
+        for above, below in pairwise(names["y"]):
+            assert above + 30 < below, scenario.key
 
 
 def test_a_rollout_without_breaks_is_not_said_to_have_some() -> None:

@@ -15,6 +15,7 @@ import io
 import math
 from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -27,9 +28,7 @@ from tinker_cookbook.rl.train import Config
 
 from sequence_extension.cookbook import train_step, wait_for
 from sequence_extension.datums import build_datums, nonzero_targets
-from sequence_extension.figures.group import group_chart, group_finding, group_lanes
-from sequence_extension.figures.old import round_ticks
-from sequence_extension.figures.palette import PALETTE, advantage_colours
+from sequence_extension.figures.group import group_chart, group_finding, round_ticks
 from sequence_extension.group import (
     assemble_group,
     group_presets,
@@ -318,30 +317,6 @@ def test_good_rewards_are_read_as_typed() -> None:
     assert parse_rewards("  ", 3, "A") == (None, None)
 
 
-def luminance(colour: str) -> float:
-    def linear(part: int) -> float:
-        share = part / 255
-        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
-
-    red, green, blue = (linear(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_advantage_cells_are_readable() -> None:
-    for hundredths in range(-100, 101):
-        fill, ink = advantage_colours(hundredths / 100, 1.0)
-        dark, light = sorted((luminance(fill), luminance(ink)))
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, hundredths
-
-
-def test_advantage_colours_diverge() -> None:
-    assert advantage_colours(0.0, 1.0)[0] == "#CED1D4"
-    assert advantage_colours(0.0, 0.0)[0] == "#CED1D4"
-    assert advantage_colours(2.0, 2.0)[0] == PALETTE["positive"]["fill"]
-    assert advantage_colours(-2.0, 2.0)[0] == PALETTE["negative"]["fill"]
-    assert advantage_colours(0.01, 1.0)[0] != PALETTE["zero"]["fill"]
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -365,7 +340,6 @@ def test_chart_describes_itself(members: Any, name: str) -> None:
     assert f"Group of {len(result.letters)} rollouts" in figure.description
     for letter, reward in zip(result.letters, result.rewards, strict=True):
         assert f"{letter}: reward {number_text(reward)}," in figure.description
-    assert len(group_lanes(table)) == len(set(group_lanes(table)))
     shown = group_view(table, group_summary(result)).text
     assert "The same facts as a table" in shown
     assert html.escape(group_finding(table)) in shown
@@ -376,10 +350,34 @@ def test_cells_say_what_the_datums_hold(members: Any) -> None:
     spec = group_chart(group_table(result)).to_dict()
     rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
     assert len(rows) == sum(datum.model_input.length for datum in result.data)
-    assert Counter(row["label"] for row in rows if row["mask"] == "1") == {
+    assert Counter(row["label"].split(" ")[-1] for row in rows if row["mask"] == "1") == {
         "+0.58": 7 + 4 + 4, "\u22120.42": 8, "+0.08": 3,
     }  # fmt: skip
-    assert {row["label"] for row in rows if row["mask"] == "0"} == {"O 0", "A 0"}
+    for row in rows:
+        expected = "0" if row["mask"] == "0" else "+" if row["label"][-5] == "+" else "-"
+        assert row["kind"] == ("M" if (row["part"], row["mask"]) == ("A", "0") else expected)
+    assert {row["label"].split(" ")[-1] for row in rows if row["mask"] == "0"} == {"0"}
+
+
+def test_a_letter_stands_once_at_the_start_of_a_run(members: Any) -> None:
+    result = preset(members, "Six rollouts, mixed rewards")
+    spec = group_chart(group_table(result)).to_dict()
+    rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
+    for before, after in pairwise([{"lane": "", "part": ""}, *rows]):
+        starts = (before["lane"], before["part"]) != (after["lane"], after["part"])
+        assert (after["label"][:2] == f"{after['part']} ") == starts
+
+
+def test_bars_go_from_the_mean_to_the_reward(members: Any) -> None:
+    result = preset(members, "Six rollouts, mixed rewards")
+    tables = group_chart(group_table(result)).tables
+    (mean,) = tables["mean"]["x"]
+    for bar, advantage in zip(tables["bars"].itertuples(), result.advantages, strict=True):
+        assert mean in (bar.left, bar.right)
+        assert (bar.end > mean) == (advantage > 0)
+    lengths = tables["bars"]["right"] - tables["bars"]["left"]
+    scale = lengths.max() / max(map(abs, result.advantages))
+    assert lengths.tolist() == pytest.approx([abs(a) * scale for a in result.advantages], abs=1.5)
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,18 @@ def stretches(
 
 def token_cells(base: alt.Chart, kinds: str = "OAM0", **box: Any) -> list[alt.Chart]:
     """Layers of token cells in the colours of their kinds, see `filled_cells`."""
-    looks = {kind: PALETTE[KINDS[kind]] for kind in kinds}
-    return filled_cells(base, {**looks, ".": EMPTY}, **box)
+    return filled_cells(base, token_looks(kinds), **box)
+
+
+def token_looks(kinds: str) -> dict[str, Mapping[str, str]]:
+    """Fill and ink of these kinds of token, and of an empty place."""
+    return {**{kind: PALETTE[KINDS[kind]] for kind in kinds}, ".": EMPTY}
+
+
+def fill_of(looks: Mapping[str, Mapping[str, str]]) -> alt.Fill:
+    """Encoding of the column kind by its fill; layers of one figure share its scale."""
+    scale = alt.Scale(domain=[*looks], range=[look["fill"] for look in looks.values()])
+    return alt.Fill("kind:N", scale=scale, legend=None)
 
 
 def filled_cells(
@@ -93,15 +103,13 @@ def filled_cells(
     inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
     pale = [kind for kind in looks if kind not in inks]
     words = base.encode(x=pixels("x"), text="label:N")
-    fills = [look["fill"] for look in looks.values()]
-    fill = alt.Scale(domain=[*looks], range=fills)
     ink = alt.Scale(domain=[*inks], range=[*inks.values()])
     empty = alt.FieldEqualPredicate(field="kind", equal=".")
     return [
         base.mark_rect(strokeDash=[3, 3], **box).encode(
             x=pixels("left"),
             x2="right:Q",
-            fill=alt.Fill("kind:N", scale=fill, legend=None),
+            fill=fill_of(looks),
             stroke=alt.when(empty).then(alt.value(GREY)).otherwise(alt.value("transparent")),
         ),
         words.transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[*inks]))
@@ -182,3 +190,21 @@ def hatched(base: alt.Chart, height: int) -> list[alt.Chart]:
         place.mark_rect(fill=PALETTE["zero"]["fill"], height=height, cornerRadius=1),
         slope.mark_rule(color=GREY, strokeWidth=1.5, yOffset=half, y2Offset=-half),
     ]
+
+
+def stripes(
+    left: int, top: int, right: int, bottom: int, pitch: int
+) -> list[tuple[int, int, int, int]]:
+    """Diagonals over a wide box, which make a hatch: (left, right, top, bottom) of each.
+
+    Args:
+        left, top, right, bottom: Pixels of the box.
+        pitch: Pixels from one to the next.
+    """
+    height = bottom - top
+    lines = []
+    for foot in range(left - height + pitch, right, pitch):
+        start, end = max(foot, left), min(foot + height, right)
+        if start < end:
+            lines.append((start, end, bottom - (start - foot), bottom - (end - foot)))
+    return lines

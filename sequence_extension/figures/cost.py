@@ -1,143 +1,174 @@
-"""Section 5: tokens against turns."""
+"""Section 5: what is read once and what is read again, and how that grows."""
 
-from collections.abc import Hashable, Mapping
+import math
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.old import (
-    Figure,
-    csv_source,
-    nominal,
-    quantity,
-    themed_text,
-    vega_figure,
-)
+from sequence_extension.figures.cells import stripes, text_width
+from sequence_extension.figures.figure import Figure, named, pixels, records
+from sequence_extension.figures.palette import GREY, PALETTE
+from sequence_extension.figures.theme import page_text
 
-COST_COLORS = {
-    "extends": "#0083C4",
-    "splits every turn": "#C75A00",
-    "this rollout": "#7A828C",
-}
-COST_DASHES = {
-    "extends": [1, 0],
-    "splits every turn": [8, 3],
-    "this rollout": [3, 3],
-}
-COST_SHAPES = {
-    "extends": "circle",
-    "splits every turn": "triangle-up",
-    "this rollout": "diamond",
+SIDE = 170  # pixels of the larger area's sides, and of the curves' height
+AREAS, CURVES, NAMES = 320, 210, 210  # pixels of the areas, of the curves, and of their names
+AXIS = 52  # pixels left of the curves
+FOOT = 40  # pixels below the areas, for their names
+PATTERNS = ["extends", "splits every turn", "this rollout"]
+LOOKS = {
+    "extends": ("#0083C4", [1, 0], "circle"),
+    "splits every turn": ("#C75A00", [8, 3], "triangle-up"),
+    "this rollout": (GREY, [3, 3], "diamond"),
 }
 
 
-def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame, title: str = "") -> Figure:
-    """Tokens processed against turns: a curve per pattern, named where it ends.
+@cache
+def cost_template() -> Mapping[str, Any]:
+    """The figure on its tables `areas`, `stripes`, `words`, `curves`, `names`; once per process."""
+    top = alt.Y("top:Q", scale=None, axis=None)
+    areas = alt.Chart(named("areas", "left", "right", "top", "bottom")).encode(
+        x=pixels("left"), x2="right:Q", y=top, y2="bottom:Q"
+    )
+    lines = alt.Chart(named("stripes", "left", "right", "top", "bottom")).encode(
+        x=pixels("left"), x2="right:Q", y=top, y2="bottom:Q"
+    )
+    words = alt.Chart(named("words", "x", "y")).encode(
+        x=pixels("x"), y=alt.Y("y:Q", scale=None, axis=None), text="words:N"
+    )
+    squares = alt.LayerChart(
+        layer=[
+            areas.mark_rect(cornerRadius=0).encode(
+                fill=alt.Fill("fill:N", scale=None, legend=None)
+            ),
+            lines.mark_rule(color=GREY, strokeWidth=1.5),
+            words.mark_text(**page_text(align="left", lineBreak="|", lineHeight=15)),
+        ]
+    ).properties(width=AREAS, height=SIDE + FOOT)
+    curves = alt.Chart(named("curves", "turns", "tokens", "datums")).encode(
+        x=alt.X(
+            "turns:Q",
+            scale=alt.Scale(range=[0, CURVES], nice=False),
+            axis=alt.Axis(
+                title="turns", tickCount=4, minExtent=20, maxExtent=20, titleX=CURVES / 2
+            ),
+        ),
+        y=alt.Y(
+            "tokens:Q",
+            axis=alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS),
+        ),
+    )
+    color, dash, shape = (
+        alt.Scale(domain=PATTERNS, range=[LOOKS[name][part] for name in PATTERNS])
+        for part in range(3)
+    )
+    names = alt.Chart(named("names", "y")).encode(
+        x=alt.value(CURVES), y=alt.Y("y:Q", scale=None), text="words:N"
+    )
+    growth = alt.LayerChart(
+        layer=[
+            curves.mark_line(strokeWidth=2.5).encode(
+                stroke=alt.Stroke("pattern:N", scale=color, legend=None),
+                strokeDash=alt.StrokeDash("pattern:N", scale=dash, legend=None),
+            ),
+            curves.mark_point(filled=True, size=60, opacity=1).encode(
+                fill=alt.Fill("pattern:N", scale=color, legend=None),
+                shape=alt.Shape("pattern:N", scale=shape, legend=None),
+                tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
+            ),
+            names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=15)),
+        ]
+    ).properties(width=CURVES + NAMES, height=SIDE)
+    beside = (
+        alt.hconcat(squares, growth, spacing=0)
+        .resolve_scale(y="independent")
+        .properties(padding={"left": 0, "top": 10, "bottom": 0, "right": 0})
+    )
+    return beside.to_dict()  # type: ignore[no-any-return]
+
+
+def cost_areas(once: int, total: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Two squares whose areas are in proportion: tables `areas`, `stripes` and `words`.
+
+    Args:
+        once: Tokens that are read if every turn extends.
+        total: Tokens that are read if turns split.
+    """
+    again = total - once
+    scale = SIDE / math.sqrt(max(once, again, 1))
+    rows, words, x = [], [], 0
+    lines: list[tuple[int, int, int, int]] = []
+    blue, pale = LOOKS["extends"][0], PALETTE["zero"]["fill"]
+    for tokens, name, fill in ((once, "read once", blue), (again, "read again", pale)):
+        side = round(scale * math.sqrt(tokens))
+        if fill == pale:
+            lines = stripes(x, SIDE - side, x + side, SIDE, 12)
+        rows.append((x, x + side, SIDE - side, SIDE, fill))
+        words.append((x, SIDE + 14, f"{name}|{tokens:,}"))
+        x += max(side, text_width(name)) + 24
+    factor = f"{total / once:.1f} times|in all"
+    words.append((0, SIDE - round(scale * math.sqrt(once)) - 28, factor))
+    box = ["left", "right", "top", "bottom"]
+    return (
+        pd.DataFrame(rows, columns=[*box, "fill"]),
+        pd.DataFrame(lines, columns=box),
+        pd.DataFrame(words, columns=["x", "y", "words"]),
+    )
+
+
+def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """The table `names`: each curve where it ends; equal curves share one name.
+
+    Args:
+        laws: From `growth_law`.
+        curves: From `growth_table`.
+    """
+    top = max(1, int(curves["tokens"].max()))
+    named_by: dict[tuple[int, ...], dict[str, Any]] = {}
+    for row in records(laws.sort_values("tokens", ascending=False, kind="stable")):
+        points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
+        first = named_by.setdefault(points, {**row, "names": []})
+        first["names"].append(row["pattern"])
+    room, lowest, rows = 34, SIDE - 10, []
+    for place, row in enumerate(reversed(named_by.values())):
+        # from below: each has room for its two lines
+        y = min(round(SIDE * (1 - row["tokens"] / top)), lowest - room * (place > 0))
+        rows.append((y, f"{' = '.join(row['names'])}|{row['law']}, {row['doubling']:.1f} times"))
+        lowest = y
+    return pd.DataFrame(rows[::-1], columns=["y", "words"])
+
+
+def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
+    """What is read once and what is read again, as two areas; beside them how both grow.
+
+    The areas are those of this rollout's own breaks where it has some, else of a break in
+    every turn, at the largest number of turns.
 
     Args:
         growth: From `growth_table`: a point per real call.
         laws: From `growth_law`: what each curve shows.
-        title: The finding; left out when empty.
     """
-    names = laws["pattern"].tolist()
-    curves = growth[growth["pattern"].isin(names)]
-    top = max(1, int(curves["tokens"].max()))
-    height, room = 220, 46
-    # Curves that end close together push their names apart; equal curves share one name.
-    named: dict[tuple[int, ...], dict[Hashable, Any]] = {}
-    for row in laws.sort_values("tokens", ascending=False, kind="stable").to_dict("records"):
-        points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
-        first = named.setdefault(points, row)
-        if first is not row:
-            first["pattern"] = f"{first['pattern']}|= {row['pattern']}"
-    labels, lowest = [], -room
-    for row in named.values():
-        lowest = max(round(height * (1 - row["tokens"] / top)), lowest + room)
-        labels.append([row["turns"], lowest, growth_words(row)])
-        lowest += 13 * row["pattern"].count("|")
-    floor = height + 13  # from below again: each has room for its lines, the last below the axis
-    for label in reversed(labels):
-        floor -= 13 * (str(label[2]).count("|") + 1) + 3
-        label[1] = floor = min(int(label[1]), floor)
-    signs = pd.DataFrame(labels, columns=["turns", "y", "words"])
-    colors = [COST_COLORS[name] for name in names]
-    hue = nominal("pattern", scale={"domain": names, "range": colors}, legend=None)
-    dash = nominal(
-        "pattern", scale={"domain": names, "range": [COST_DASHES[n] for n in names]}, legend=None
-    )
-    shape = nominal(
-        "pattern", scale={"domain": names, "range": [COST_SHAPES[n] for n in names]}, legend=None
-    )
-    axis = {"grid": False, "tickCount": 5}
-    x = {
-        "field": "turns",
-        "type": "quantitative",
-        "scale": {"domain": [0, int(curves["turns"].max())], "nice": False},
-        "axis": {
-            **axis,
-            "title": "turns",
-            "values": [count for count in sorted(set(curves["turns"])) if count != 4],
-            "labelOverlap": False,
-            "labelFlush": False,
-        },
-    }
-    y = {
-        "field": "tokens",
-        "type": "quantitative",
-        "scale": {"domain": [0, top], "nice": False},
-        "axis": {**axis, "title": "tokens through the model", "format": ",d"},
-    }
-    source = csv_source("curves", ["turns", "tokens", "datums"])
-    tooltip = [
-        nominal("pattern"),
-        quantity("turns"),
-        quantity("datums"),
-        quantity("tokens", format=",d"),
-    ]
-    layers: list[dict[str, Any]] = [
+    curves = growth[growth["pattern"].isin(laws["pattern"])]
+    tokens = dict(zip(laws["pattern"], laws["tokens"], strict=True))
+    once = int(tokens["extends"])
+    own = int(tokens.get("this rollout", once))
+    total = own if own > once else int(tokens["splits every turn"])
+    areas, lines, words = cost_areas(once, total)
+    return Figure(
+        cost_template(),
         {
-            "data": source,
-            "mark": {"type": "line", "strokeWidth": 2.5},
-            "encoding": {"x": x, "y": y, "stroke": hue, "strokeDash": dash},
+            "areas": areas,
+            "stripes": lines,
+            "words": words,
+            "curves": curves,
+            "names": curve_names(laws, curves),
         },
-        {
-            "data": source,
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"x": x, "y": y, "fill": hue, "shape": shape, "tooltip": tooltip},
-        },
-        {
-            "data": csv_source("signs", ["turns", "y"]),
-            "mark": themed_text(
-                align="left",
-                baseline="top",
-                dx=10,
-                fontSize=11,
-                lineBreak="|",
-                lineHeight=13,
-                dy=-7,
-            ),
-            "encoding": {
-                "x": x,
-                "y": {"field": "y", "type": "quantitative", "scale": None},
-                "text": nominal("words"),
-            },
-        },
-    ]
-    return vega_figure(
-        layers,
-        {"curves": curves, "signs": signs},
         description=cost_description(laws),
-        width=420,
-        height=height,
-        pad=(14, 110, 44, 60),
-        title=title,
-        fluid=True,
+        width=AREAS + AXIS + CURVES + NAMES,
+        height=SIDE + FOOT + 18,
     )
-
-
-def growth_words(row: Mapping[Any, Any]) -> str:
-    """The name of a curve and what it shows, for its end."""
-    return f"{row['pattern']}|{row['law']}:|{row['doubling']:.1f} times"
 
 
 def cost_description(laws: pd.DataFrame) -> str:
@@ -145,6 +176,6 @@ def cost_description(laws: pd.DataFrame) -> str:
     parts = [
         f"{row['pattern']}: {row['tokens']:,} tokens at {row['turns']} turns, {row['law']}, "
         f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
-        for row in laws.to_dict("records")
+        for row in records(laws)
     ]
     return f"Tokens through the model against the number of turns. {'; '.join(parts)}."

@@ -1,32 +1,60 @@
 """Section 6: rewards around the mean, advantages on tokens."""
 
-from collections import Counter
+import math
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.old import (
-    Figure,
-    calculate,
-    csv_source,
-    nominal,
-    quantity,
-    round_ticks,
-    themed_text,
-    vega_figure,
+from sequence_extension.figures.cells import (
+    EDGE,
+    columns,
+    fill_of,
+    text_width,
+    token_cells,
+    token_looks,
 )
-from sequence_extension.figures.palette import PALETTE, advantage_colours
+from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.figures.palette import GREY
+from sequence_extension.figures.theme import page_text
 from sequence_extension.text import number_text, signed
 
+LEFT = 8  # pixels before names
+CELLS, SCALE = 64, 190  # pixels before cells and bars, and of the scale of rewards
+HEAD = 52  # pixels above: the axis, and the name of the mean
+LINE, CELL = 24, 20  # a line of cells, and a cell
+KINDS = "M0+-"  # of cells and bars
 
-def group_lanes(table: pd.DataFrame) -> list[str]:
-    """Names of the lanes of `group_table`: the rollout, and the datum where it has several."""
-    lanes = table.drop_duplicates("lane")
-    several = Counter(lanes["letter"])
-    return [
-        f"{letter}, datum {datum}" if several[letter] > 1 else str(letter)
-        for letter, datum in zip(lanes["letter"], lanes["datum"], strict=True)
-    ]
+
+@cache
+def group_template() -> Mapping[str, Any]:
+    """The figure on its tables `bars`, `cells`, `words`, `mean`; once per process."""
+    down = alt.Y("y:Q", scale=None, axis=None)
+    bars = alt.Chart(named("bars", "left", "right", "end", "y")).encode(y=down)
+    cells = alt.Chart(named("cells", "left", "x", "right", "y")).encode(
+        y=down, tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
+    )
+    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down, text="words:N")
+    mean = alt.Chart(named("mean", "x", "top", "bottom")).encode(x=pixels("x"))
+    fill = fill_of(token_looks(KINDS))
+    return alt.LayerChart(
+        layer=[
+            mean.mark_rule(color=GREY, strokeDash=[4, 3], opacity=0.7).encode(
+                y=alt.Y("top:Q", scale=None, axis=None), y2="bottom:Q"
+            ),
+            bars.mark_rect(height=10, cornerRadius=0).encode(
+                x=pixels("left"), x2="right:Q", fill=fill
+            ),
+            bars.mark_point(size=70, filled=True, opacity=1).encode(x=pixels("end"), fill=fill),
+            *token_cells(cells, KINDS, height=CELL),
+            words.transform_filter("datum.bold == 'yes'").mark_text(
+                **page_text(align="left", fontWeight="bold")
+            ),
+            words.transform_filter("datum.bold == 'no'").mark_text(**page_text(align="left")),
+        ]
+    ).to_dict()
 
 
 def group_finding(table: pd.DataFrame) -> str:
@@ -40,184 +68,104 @@ def group_finding(table: pd.DataFrame) -> str:
     )
 
 
-def group_chart(table: pd.DataFrame) -> Figure:
-    """Rewards around the group mean, and every target token with its advantage.
+def sign(value: float) -> str:
+    """The kind of an advantage; rounding noise is 0."""
+    return "0" if abs(value) < 5e-7 else "+" if value > 0 else "-"
 
-    Left, one bar per member from the group mean to its total reward: its length is the
-    advantage. Right, one lane per datum: each cell is a target token. A frame means mask 1.
+
+def datum_cells(rows: list[dict[str, Any]], y: int) -> list[dict[str, Any]]:
+    """The cells of one datum: a target each, its advantage, the letter once per run."""
+    cells = []
+    before = None
+    for row in rows:
+        hidden = row["part"] == "A" and row["mask"] == 0
+        label = signed(row["advantage"]) if row["mask"] else "0"
+        cells.append(
+            {
+                **{name: row[name] for name in ("part", "advantage")},
+                **{name: int(row[name]) for name in ("lane", "target", "turn", "mask")},
+                "y": y,
+                "kind": "M" if hidden else sign(row["advantage"]) if row["mask"] else "0",
+                "label": label if row["part"] == before else f"{row['part']} {label}",
+            }
+        )
+        before = row["part"]
+    places = columns([[cell["label"]] for cell in cells], least=22)
+    shift = CELLS - EDGE
+    return [
+        {**cell, **{name: at + shift for name, at in place.items()}}
+        for cell, place in zip(cells, records(places), strict=True)
+    ]
+
+
+def group_chart(table: pd.DataFrame) -> Figure:
+    """Rewards around the group mean, and below each the target tokens with their advantage.
+
+    A bar goes from the group mean to the member's total reward: its length is the advantage.
+    Below it a line of cells per datum; each cell is a target token.
 
     Args:
         table: From `group_table`.
     """
-    names = group_lanes(table)
-    row, cell, panel, start, grey = 30, 36, 220, 236, PALETTE["axis"]["fill"]
-    height = row * len(names)
     members = table.drop_duplicates("letter")
-    mean = float(members["reward"].mean())
-    extent = float(members["member_advantage"].abs().max())
-    spread = extent if extent > 1e-9 else 1.0  # equal rewards: a plain axis around them
-    low = min(float(members["reward"].min()), mean - spread) - 0.6 * spread
-    high = max(float(members["reward"].max()), mean + spread) + 0.6 * spread
+    rewards = members["reward"].astype(float)
+    mean = float(rewards.mean())
+    low, high = float(rewards.min()), float(rewards.max())
+    if high - low < 1e-9:  # equal rewards: a plain axis around them
+        low, high = mean - 1, mean + 1
 
-    def pixel(reward: float) -> float:
-        return round(panel * (reward - low) / (high - low), 2)
+    def pixel(reward: float) -> int:
+        return round(CELLS + 6 + (SCALE - 12) * (reward - low) / (high - low))
 
-    bars = pd.DataFrame(
-        {
-            "y": (members["lane"] + 0.5) * row,
-            "mean": pixel(mean),
-            "reward": [pixel(reward) for reward in members["reward"]],
-            "fill": [advantage_colours(value, extent)[0] for value in members["member_advantage"]],
-            "label": [signed(value) for value in members["member_advantage"]],
-        }
-    )
-    bars["up"] = (bars["reward"] >= bars["mean"]).astype(int)
-
-    cells = table.dropna(subset=["position"]).astype(
-        {"position": int, "target": int, "turn": int, "mask": int}
-    )
-    last = max([9, *cells["position"].tolist()])
-    width = start + cell * last
-    masked = (cells["mask"] == 0) & (cells["part"] == "A")
-    pale = (PALETTE["masked"]["fill"], PALETTE["masked"]["ink"])
-    colours = [
-        pale if hidden else advantage_colours(value, extent)
-        for value, hidden in zip(cells["advantage"], masked, strict=True)
+    bars, cells, words, y = [], [], [], HEAD
+    for member in records(members):
+        advantage, end = float(member["member_advantage"]), pixel(float(member["reward"]))
+        words.append((LEFT, y, f"{member['letter']}: {member['member']}", "yes"))
+        y += LINE - 4
+        left, right = sorted((pixel(mean), end))
+        told = f"{number_text(member['reward'])}, so {signed(advantage)}"
+        bars.append((left, right, end, y, sign(advantage)))
+        words.append((right + 9, y, told, "no"))
+        y += LINE
+        for datum, own in table[table["letter"] == member["letter"]].groupby("datum"):
+            if own["position"].isna().all():
+                words.append((LEFT, y, "no datum to train; its reward is in the mean", "no"))
+            else:
+                words.append((LEFT, y, f"datum {datum}", "no"))
+                cells += datum_cells(records(own), y)
+            y += LINE
+        y += 10
+    words.append((pixel(mean) - 40, 30, f"group mean {number_text(mean, 3)}", "no"))
+    words += [
+        (pixel(tick) - text_width(number_text(tick)) // 2, 10, number_text(tick), "no")
+        for tick in round_ticks(low, high)
     ]
-    cells = cells.assign(
-        fill=[fill for fill, _ in colours],
-        ink=[ink for _, ink in colours],
-        label=[
-            signed(value) if mask else f"{part} 0"
-            for value, mask, part in zip(
-                cells["advantage"], cells["mask"], cells["part"], strict=True
-            )
-        ],
-    )[["lane", "position", "target", "turn", "part", "mask", "advantage", "fill", "ink", "label"]]
-    empty = table[table["position"].isna()]
-    ticks = round_ticks(low, high)
-    words = pd.DataFrame(
-        [
-            *[
-                (start + 4, (lane + 0.5) * row, "no datum to train; its reward is in the mean")
-                for lane in empty["lane"].tolist()
-            ],
-            (max(0.0, pixel(mean) - 40), -10, f"group mean {number_text(mean, 3)}"),
-            (0, height + 32, "total reward"),
-            (start, height + 32, "position, as in section 3: each cell is a target"),
-            *[(pixel(tick) - 4, height + 14, number_text(tick)) for tick in ticks],
-            *[(start + cell * (at + 0.5) - 4, height + 14, str(at)) for at in range(last)],
-        ],
-        columns=["x", "y", "words"],
-    )
-
-    def plain(size: int) -> dict[str, Any]:
-        scale = {"domain": [0, size], "range": [0, size], "nice": False}
-        return {"type": "quantitative", "scale": scale, "axis": None}
-
-    fill = nominal("fill", scale=None)
-    tooltip = [
-        nominal("target", title="target token"),
-        nominal("turn", title="turn"),
-        nominal("part", title="part"),
-        nominal("mask", title="mask"),
-        nominal("advantage", title="advantage"),
-    ]
-    middle: dict[str, Any] = {"y": quantity("y")}
-
-    def beside(up: int, align: str, dx: int) -> dict[str, Any]:
-        return {
-            "transform": [{"filter": f"datum.up == {up}"}],
-            "mark": themed_text(align=align, dx=dx, fontSize=12),
-            "encoding": {"x": quantity("reward"), **middle, "text": nominal("label")},
-        }
-
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {"values": [{"x": pixel(mean), "a": 0, "b": height}]},
-            "mark": {"type": "rule", "color": grey, "strokeDash": [4, 3]},
-            "encoding": {
-                "x": quantity("x"),
-                "y": quantity("a"),
-                "y2": {"field": "b"},
-            },
-        },
-        {
-            "data": csv_source("bars", ["y", "mean", "reward", "up"]),
-            "layer": [
-                {
-                    "mark": {"type": "rule", "strokeWidth": 12},
-                    "encoding": {
-                        "x": quantity("mean"),
-                        "x2": {"field": "reward"},
-                        **middle,
-                        "stroke": nominal("fill", scale=None),
-                    },
-                },
-                {
-                    "mark": {"type": "point", "size": 70, "stroke": grey, "opacity": 1},
-                    "encoding": {"x": quantity("reward"), **middle, "fill": fill},
-                },
-                beside(1, "left", 9),
-                beside(0, "right", -9),
-            ],
-        },
-        {
-            "data": csv_source("cells", ["lane", "position", "mask"]),
-            "transform": calculate(
-                y=f"(datum.lane + 0.5) * {row}",
-                x=f"{start} + (datum.position - 0.5) * {cell}",
-                left=f"datum.x - {cell / 2 - 1.5}",
-                right=f"datum.x + {cell / 2 - 1.5}",
-                top=f"datum.y - {row / 2 - 2}",
-                bottom=f"datum.y + {row / 2 - 2}",
-            ),
-            "encoding": {"tooltip": tooltip},
-            "layer": [
-                {
-                    "mark": {"type": "rect", "cornerRadius": 3, "strokeWidth": 1.5},
-                    "encoding": {
-                        "x": quantity("left"),
-                        "x2": {"field": "right"},
-                        "y": quantity("top"),
-                        "y2": {"field": "bottom"},
-                        "fill": fill,
-                        "stroke": {
-                            "condition": {"test": "datum.mask == 1", "value": grey},
-                            "value": "transparent",
-                        },
-                    },
-                },
-                {
-                    "mark": {"type": "text", "fontSize": 11},
-                    "encoding": {
-                        "x": quantity("x"),
-                        **middle,
-                        "text": nominal("label"),
-                        "color": nominal("ink", scale=None),
-                    },
-                },
-            ],
-        },
-        {
-            "data": csv_source("words", ["x", "y"]),
-            "mark": themed_text(align="left", fontSize=12, clip=False),
-            "encoding": {"x": quantity("x"), **middle, "text": nominal("words")},
-        },
-    ]
+    words.append((CELLS + SCALE + 14, 10, "total reward", "no"))
+    names = ["left", "right", "end", "y", "kind"]
+    ends = [x + text_width(text) for x, _, text, _ in words]
+    width = max([cell["right"] for cell in cells] + ends)
     told = " ".join(
-        f"{letter}: reward {number_text(reward)}, advantage {signed(advantage)}."
-        for letter, reward, advantage in zip(
-            members["letter"], members["reward"], members["member_advantage"], strict=True
-        )
+        f"{row['letter']}: reward {number_text(row['reward'])}, advantage "
+        f"{signed(row['member_advantage'])}."
+        for row in records(members)
     )
-    return vega_figure(
-        layers,
-        {"bars": bars, "cells": cells, "words": words},
+    return Figure(
+        group_template(),
+        {
+            "bars": pd.DataFrame(bars, columns=names),
+            "cells": pd.DataFrame(cells),
+            "words": pd.DataFrame(words, columns=["x", "y", "words", "bold"]),
+            "mean": pd.DataFrame([(pixel(mean), 38, y - 10)], columns=["x", "top", "bottom"]),
+        },
         description=f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}",
         width=width,
-        height=height,
-        pad=(20, 8, 42, 4),
-        focus=start + 3.5 * cell,  # the tokens, not the rewards once more
-        encoding={"x": plain(width), "y": plain(height)},
+        height=y,
+        bound=plot(width, y),
     )
+
+
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) between two bounds, at most `most`."""
+    size = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(size * k for k in (1, 2, 5, 10, 20) if (high - low) / (size * k) <= most - 1)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]

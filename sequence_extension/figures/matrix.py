@@ -170,10 +170,10 @@ def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
                 f"{group['label']}, pupil {policy}: {made}; {look['words']}"
                 f"{f'; ended with {ending}' if ending else ''}"
             )
-            left = 8 + column * STEP
+            left, number = 8 + column * STEP, "" if pd.isna(cell["break"]) else int(cell["break"])
             cells.append(
                 (row, policy, left, left + STEP // 2 - 1, left + STEP - 2, group["y"],
-                 cell["verdict"], f"{count} {look['mark']}".strip(), "" if pd.isna(cell["break"]) else int(cell["break"]), what)
+                 cell["verdict"], f"{count} {look['mark']}".strip(), number, what)
             )  # fmt: skip
     names = ["row", "policy", "left", "x", "right", "y", "kind", "label", "break", "what"]
     return pd.DataFrame(cells, columns=names)

@@ -1,6 +1,5 @@
 """A finished figure, and the pieces that several figures share."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -8,8 +7,11 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures.figure import Figure as Figure
-from sequence_extension.figures.palette import KINDS, PALETTE, THEMED_TEXT
+from sequence_extension.figures.palette import KINDS, PALETTE
 from sequence_extension.text import wrap_words
+
+THEMED_TEXT: dict[str, Any] = {"style": "guide-label", "filled": False, "strokeOpacity": 0}
+PART_WORDS = "{O: 'observation', A: 'action', M: 'action, masked'}[datum.kind]"
 
 
 def vega_figure(
@@ -167,10 +169,3 @@ def tips(words: Mapping[str, str]) -> dict[str, Any]:
     """Encoding of a tooltip: what is named how, each an expression of ours, never a reader's."""
     pairs = ", ".join(f"'{name}': {expression}" for name, expression in words.items())
     return {"tooltip": {"value": {"expr": f"{{{pairs}}}"}}}
-
-
-def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten) between two bounds, at most `most`."""
-    size = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(size * k for k in (1, 2, 5, 10, 20) if (high - low) / (size * k) <= most - 1)
-    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]

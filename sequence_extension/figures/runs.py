@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from sequence_extension.figures.old import (
+    PART_WORDS,
     Figure,
     break_badge,
     calculate,
@@ -18,7 +19,7 @@ from sequence_extension.figures.old import (
     tips,
     vega_figure,
 )
-from sequence_extension.figures.palette import PALETTE, PART_WORDS
+from sequence_extension.figures.palette import PALETTE
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run
 

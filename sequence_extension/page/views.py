@@ -18,7 +18,7 @@ from sequence_extension.break_table import (
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.group import group_chart, group_finding, group_lanes
+from sequence_extension.figures.group import group_chart, group_finding
 from sequence_extension.figures.runs import runs_chart, runs_finding
 from sequence_extension.figures.strip import strip_chart, strip_finding
 from sequence_extension.overview import WINDOW
@@ -88,10 +88,7 @@ def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
         table: From `group_table`.
         summary: From `group_summary`.
     """
-    chart = group_chart(table)
-    top = chart.template["padding"]["top"]
-    lanes = [(top + 30 * lane + 15, name) for lane, name in enumerate(group_lanes(table))]
-    figure = figure_box(chart, group_finding(table), lanes=lanes, lane_width="5.6rem")
+    figure = figure_box(group_chart(table), group_finding(table))
     return mo.Html(figure.text + details_table(summary).text)
 
 
