@@ -1,11 +1,12 @@
 """The cookbook's `*_rollout_summaries.jsonl`, which every training run writes: lengths only."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS
 from sequence_extension.formats.results import LengthsOnly, RecordError
 from sequence_extension.formats.values import label
-from sequence_extension.text import describe_value
+from sequence_extension.text import count_of, describe_value
 
 
 def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
@@ -49,3 +50,15 @@ def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
             group=label(split, *parts[: names.index("traj_idx")]) if grouped else None,
         )
     ]
+
+
+def lengths_sentence(lengths: Sequence[LengthsOnly]) -> str:
+    """What is certain about rollouts of which only lengths are known, and what to record."""
+    turns = sum(each.turns for each in lengths)
+    splits = sum(len(each.certain_splits) for each in lengths)
+    return (
+        f"Of {count_of(len(lengths), 'rollout')} only lengths are known: of "
+        f"{count_of(turns, 'turn')} at least {splits:,} cannot extend, as too little is left of "
+        "what stood before. Tokens are needed for more: record them with `tinker_cookbook.capture` "
+        "or `write_rollouts`."
+    )

@@ -23,6 +23,7 @@ from sequence_extension.formats.build import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TUR
 from sequence_extension.formats.detect import FILE_KEYS, READABLE
 from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import MAX_FILE_BYTES
+from sequence_extension.formats.summaries import lengths_sentence
 from sequence_extension.overview import (
     WINDOW,
     Overview,
@@ -64,6 +65,8 @@ def issues_view(reading: Reading, most: int = 10) -> str:
         parts.append(note(f"{rest:,} more trajectories cannot be read.", "look").text)
     if reading.left_out:
         parts.append(note(reading.left_out, "look").text)
+    if reading.lengths_only:
+        parts.append(note(lengths_sentence(reading.lengths_only), "look").text)
     return "".join(parts)
 
 
