@@ -11,7 +11,7 @@ from sequence_extension.edits import ElementCodes, kept_blocks
 from sequence_extension.rollout import element_id, token_position
 from sequence_extension.text import count_of, part_name, visible_text
 from sequence_extension.turns import trace_origin
-from sequence_extension.wording import break_headline, cause_name, gave_way
+from sequence_extension.wording import break_headline, cause_name, gave_way, remedy
 
 
 def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
@@ -21,29 +21,29 @@ def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
     takes as many as it has tokens.
     """
     marks = []
-    for found in diagnosis.breaks:
-        before = diagnosis.rollout.trajectory.transitions[found.turn - 1]
-        position = token_position(before.ob, found.position)
-        datum = diagnosis.spans[found.turn - 1].datum
-        marks.append((datum, position, f"turn {found.turn} splits here: {cause_name(found.cause)}"))
+    for item in diagnosis.breaks:
+        before = diagnosis.rollout.trajectory.transitions[item.turn - 1]
+        position = token_position(before.ob, item.position)
+        datum = diagnosis.spans[item.turn - 1].datum
+        marks.append((datum, position, f"turn {item.turn} splits here: {cause_name(item.cause)}"))
     return marks
 
 
-def break_blocks(diagnosis: Diagnosis, found: Break) -> list[tuple[str, int, int, int]]:
+def break_blocks(diagnosis: Diagnosis, item: Break) -> list[tuple[str, int, int, int]]:
     """Held sequence and new observation as blocks (kind, index in held, in new, length).
 
     Kinds: "same" (in both), "removed" (held only), "inserted" (new only), "after" (what
     follows in the new observation, beyond the edit). Where the two are too long to align, or
     the search for the edit gave up, all behind the break is "unaligned".
     """
-    sides = break_sides(diagnosis, found)
-    start = found.position
-    taken = found.kept + found.inserted
+    sides = break_sides(diagnosis, item)
+    start = item.position
+    taken = item.kept + item.inserted
     codes = ElementCodes()
     kept = None
-    if found.bounded is None:
+    if item.bounded is None:
         old, now = codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
-        kept = kept_blocks(old, now, found.kept)
+        kept = kept_blocks(old, now, item.kept)
     blocks = [("same", 0, 0, start)]
     i = j = start
     if kept is None:
@@ -86,13 +86,13 @@ def pair_blocks(
     return paired
 
 
-def break_sides(diagnosis: Diagnosis, found: Break) -> tuple[list[Any], list[Any]]:
+def break_sides(diagnosis: Diagnosis, item: Break) -> tuple[list[Any], list[Any]]:
     """The sequence held before a turn that splits, and that turn's observation."""
-    return held_and_new(diagnosis.rollout.trajectory, found.turn)
+    return held_and_new(diagnosis.rollout.trajectory, item.turn)
 
 
 def break_table(
-    diagnosis: Diagnosis, found: Break, context: int = 2, fits: int = 15, most: int = 60
+    diagnosis: Diagnosis, item: Break, context: int = 2, fits: int = 15, most: int = 60
 ) -> pd.DataFrame:
     """Held sequence and new observation aligned around a break, a row per column drawn.
 
@@ -102,7 +102,7 @@ def break_table(
     not fit side by side.
 
     Args:
-        diagnosis, found: The rollout and one of its breaks.
+        diagnosis, item: The rollout and one of its breaks.
         context: Elements kept in view beside each change.
         fits: Rows that a page has room for as columns.
         most: Rows at most; the last one then stands for all that is left out.
@@ -113,9 +113,9 @@ def break_table(
         "A", of the held element), new_index, new_id, new_text, mark ("expected", "got", or both
         joined by "and", at the break). All but count are text, empty where there is nothing.
     """
-    held, new = break_sides(diagnosis, found)
+    held, new = break_sides(diagnosis, item)
     vocab = diagnosis.rollout.vocab
-    blocks = pair_blocks(break_blocks(diagnosis, found), found.cause == "end_token")
+    blocks = pair_blocks(break_blocks(diagnosis, item), item.cause == "end_token")
 
     def add(rows: list[dict[str, Any]], kind: str, i: int, j: int, count: int) -> None:
         row: dict[str, Any] = {"kind": kind, "count": count}
@@ -128,12 +128,12 @@ def break_table(
             row[f"{side}_index"] = str(index) if has else ""
             row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
             row[f"{side}_text"] = vocab.get(element, "") if isinstance(element, int) else ""
-            if has and count == 1 and index == found.position:
+            if has and count == 1 and index == item.position:
                 marks.append("expected" if side == "held" else "got")
         row["mark"] = " and ".join(marks)
         row["turn"] = row["part"] = ""
         if row["held_index"]:
-            origin = trace_origin(diagnosis.spans, found.turn, i)
+            origin = trace_origin(diagnosis.spans, item.turn, i)
             row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
         rows.append(row)
 
@@ -173,25 +173,25 @@ def break_table(
     return pd.DataFrame(rows)
 
 
-def break_title(diagnosis: Diagnosis, found: Break) -> str:
+def break_title(diagnosis: Diagnosis, item: Break) -> str:
     """The finding of a break, with the turn and part that what is gone came from."""
-    if found.cause not in ("removed", "replaced") or found.bounded is not None:
-        return break_headline(found)
+    if item.cause not in ("removed", "replaced") or item.bounded is not None:
+        return break_headline(item)
     places = set()
-    for kind, i, _, length in break_blocks(diagnosis, found):
+    for kind, i, _, length in break_blocks(diagnosis, item):
         if kind == "removed":
-            ends = (trace_origin(diagnosis.spans, found.turn, at) for at in (i, i + length - 1))
+            ends = (trace_origin(diagnosis.spans, item.turn, at) for at in (i, i + length - 1))
             places |= {(origin.turn, origin.part) for origin in ends}
     turns = sorted({turn for turn, _ in places})
     if not turns:
-        return break_headline(found)
+        return break_headline(item)
     whose = f"turns {turns[0]} to {turns[-1]}" if len(turns) > 1 else f"turn {turns[0]}"
     if len(places) == 1:
         whose += f"'s {places.pop()[1]}"
-    gone = f"{count_of(found.removed, 'token')} of {whose}"
-    if found.cause == "removed":
-        return f"Turn {found.turn} splits: {gone} {'is' if found.removed == 1 else 'are'} gone"
-    return f"Turn {found.turn} splits: {gave_way(found, gone)}"
+    gone = f"{count_of(item.removed, 'token')} of {whose}"
+    if item.cause == "removed":
+        return f"Turn {item.turn} splits: {gone} {'is' if item.removed == 1 else 'are'} gone"
+    return f"Turn {item.turn} splits: {gave_way(item, gone)}"
 
 
 def held_stretches(rows: pd.DataFrame) -> pd.DataFrame:
@@ -239,14 +239,14 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def break_words(diagnosis: Diagnosis, found: Break, width: int = 8) -> tuple[str, str, str]:
+def break_words(diagnosis: Diagnosis, item: Break, width: int = 8) -> tuple[str, str, str]:
     """The text around a break: what both sides share before it, what was held, what came.
 
     Args:
-        diagnosis, found: The break belongs to the diagnosis.
+        diagnosis, item: The break belongs to the diagnosis.
         width: Tokens on each side; the cut text of a long token is not shortened further.
     """
-    held, new = break_sides(diagnosis, found)
+    held, new = break_sides(diagnosis, item)
 
     def words(elements: Sequence[Any]) -> str:
         vocab = diagnosis.rollout.vocab
@@ -255,31 +255,38 @@ def break_words(diagnosis: Diagnosis, found: Break, width: int = 8) -> tuple[str
             for element in elements
         )
 
-    start, end = max(0, found.position - width), found.position + width
+    start, end = max(0, item.position - width), item.position + width
     return (
-        words(held[start : found.position]),
-        words(held[found.position : end]),
-        words(new[found.position : end]),
+        words(held[start : item.position]),
+        words(held[item.position : end]),
+        words(new[item.position : end]),
     )
 
 
-def breaks_table(diagnosis: Diagnosis, width: int = 8) -> pd.DataFrame:
-    """Every break in words: where, why, and the text of `width` tokens on both sides of it."""
+def breaks_table(diagnosis: Diagnosis, renderer: str | None = None, width: int = 8) -> pd.DataFrame:
+    """Every break in words: where, why, the text around it, and what helps.
+
+    Args:
+        diagnosis: The rollout.
+        renderer: Name of the renderer that wrote its observations, if known.
+        width: Tokens shown on each side of the break.
+    """
     rows = []
-    for found in diagnosis.breaks:
-        before, held, came = break_words(diagnosis, found, width)
+    for item in diagnosis.breaks:
+        before, held, came = break_words(diagnosis, item, width)
         left = [
-            "…" if len(side) > found.position + width else ""
-            for side in break_sides(diagnosis, found)
+            "…" if len(side) > item.position + width else ""
+            for side in break_sides(diagnosis, item)
         ]
         rows.append(
             {
-                "turn": found.turn,
-                "position": found.position,
-                "cause": cause_name(found.cause),
-                "both had": ("…" if found.position > width else "") + visible_text(before, 60),
+                "turn": item.turn,
+                "position": item.position,
+                "cause": cause_name(item.cause),
+                "both had": ("…" if item.position > width else "") + visible_text(before, 60),
                 "the model had seen or said": visible_text(held, 60) + left[0],
                 "the next prompt has": visible_text(came, 60) + left[1] or "(it ends here)",
+                "what helps": remedy(item, renderer),
             }
         )
     return pd.DataFrame(rows)

@@ -48,8 +48,9 @@ class Break:
         lost: Where the change lies: in "reasoning" (an action whose text shows it), an
             "action", an "observation", or in "both" of the latter.
         patterns: Names of patterns that need another remedy than the usual one: "padding",
-            "inside_action", "out_of_order".
-        hints: A short sentence for each of them.
+            "inside_action", "out_of_order", and "takes_turns" where another turn goes on from
+            an earlier datum.
+        hints: A short sentence for each of the first three.
     """
 
     turn: int
@@ -279,6 +280,11 @@ def find_breaks(
         if details:
             found = with_changes(found, held, new, spans, edit, tails, vocab)
         breaks.append(found)
+    if any(item.resumes_datum is not None for item in breaks):
+        breaks = [
+            replace(item, patterns=("takes_turns",)) if item.cause == "new_context" else item
+            for item in breaks
+        ]
     count = lineages.count if splits else sum(map(bool, map(len, sequences)))
     backwards = {
         span.turn for span in splits if span.observation < spans[span.turn - 1].observation

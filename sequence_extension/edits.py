@@ -95,7 +95,7 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     new = new[: 2 * size]
     # as many as are found in the time that the rows of the first band take
     rows = size * (min(3 * 2048, len(new)) // 64 + 100)
-    limit = min(size, 200, int((min(rows, budget) / 100) ** 0.5))
+    limit = min(size, 200, int((min(rows, budget) / 250) ** 0.5))
     found = few_changes(held, new, limit)
     if found is not None:
         return Edit(*found, size, 50 * (size + found[0] - 2 * found[1]) ** 2)

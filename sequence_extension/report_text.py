@@ -17,7 +17,7 @@ from sequence_extension.text import (
     share_text,
     text_bytes,
 )
-from sequence_extension.wording import break_headline
+from sequence_extension.wording import break_headline, remedy
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
 MOST_BREAKS = 6
@@ -132,8 +132,12 @@ def rollout_lines(
     lines += [f"  {paint('red', 'fails')} {gate}" for gate in failed]
     if isinstance(source, LengthsOnly):
         return lines
+    helps = ""
     for item in source.breaks[:MOST_BREAKS]:
         lines += break_lines(source, item, paint)
+        if remedy(item) != helps:  # said once for breaks in a row that it cures
+            helps = remedy(item)
+            lines.append(f"    {paint('dim', 'helps    ')} {helps}")
     left = source.breaks[MOST_BREAKS:]
     if left:
         kinds = counts_text(Counter(item.cause for item in left))

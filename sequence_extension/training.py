@@ -53,6 +53,7 @@ def assert_extends(
             before    1 2 3
             expected  4  (turn 0's action, index 1)
             got       9
+            helps     Keep the end token that was sampled, ...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     rollout = trajectory

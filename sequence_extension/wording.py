@@ -153,7 +153,7 @@ def remedy(item: Break, renderer: str | None = None) -> str:
     """
     if "out_of_order" in item.patterns:
         return "Write the turns down in the order in which they were sampled."
-    if item.resumes_datum is not None:
+    if item.resumes_datum is not None or "takes_turns" in item.patterns:
         return (
             "Give each conversation a rollout of its own, or part this one with "
             "`split_lineages` before `trajectory_to_data`."

@@ -640,7 +640,7 @@ def test_the_example_conversation_is_telling() -> None:
     found = conversation_rollout(read.messages, renderer)
     page = conversation_view(found).text
     assert "splits at position" in page
-    assert "opens the first datum" in page
+    assert "opens datum 0" in page
 
 
 def test_pasted_markup_stays_text() -> None:

@@ -612,7 +612,7 @@ def test_a_pasted_conversation_is_judged_and_a_bad_one_is_kept(run_page: Reader)
     run_page.choose("Read by renderer", "llama3")
     shown = run_page.text_of(RENDERERS)
     assert "2 turns, 1 datum: nothing splits." in shown
-    assert "opens the first datum" in shown
+    assert "opens datum 0" in shown
     assert run_page.failed_cells() == []
 
 

@@ -42,7 +42,7 @@ from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view,
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text, printable
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import cause_name, turn_words
+from sequence_extension.wording import cause_name, remedy, turn_words
 
 
 def matrix_legend() -> str:
@@ -173,7 +173,7 @@ def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
     return [
         mo.md(explain_ending(episode)),
         transcript(episode, diagnosis.spans),
-        breaks_view(diagnosis),
+        breaks_view(diagnosis, episode.spec.renderer),
         break_drawings(diagnosis),
         note(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),
         *rollout_figures(diagnosis, most=1),
@@ -193,7 +193,7 @@ def cell_view(renderer: str, policy: str) -> Any:
     return mo.vstack([mo.md(words), drawn, mo.Html(folded)])
 
 
-def conversation_view(found: ConversationRollout) -> mo.Html:
+def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
     """The verdict on a pasted conversation, turn by turn."""
     assert found.rollout is not None
     diagnosis = diagnose(found.rollout)
@@ -201,9 +201,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
     rows = []
     for span, message in zip(diagnosis.spans, found.answers, strict=True):
         entry = broken.get(span.turn)
-        verdict = "extends" if span.turn else "opens the first datum"
-        if entry is not None:
-            verdict = f"splits at position {entry.position}: {cause_name(entry.cause)}"
+        why = f": {cause_name(entry.cause)}" if entry is not None else ""
         rows.append(
             {
                 "message": message,
@@ -211,7 +209,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
                 "datum": span.datum,
                 "prompt tokens": span.observation,
                 "answer tokens": span.action,
-                "verdict": verdict,
+                "verdict": turn_words(span) + why,
             }
         )
     notes = "".join(note(text, "look").text for text in found.notes)
@@ -220,6 +218,7 @@ def conversation_view(found: ConversationRollout) -> mo.Html:
             table_box(pd.DataFrame(rows), "The assistant's messages as turns"),
             *([mo.Html(notes)] if notes else []),
             *([break_drawings(diagnosis)] if diagnosis.breaks else []),
+            *[note(remedy(item, renderer)) for item in diagnosis.breaks[:1]],
             note(
                 f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
                 f"invented; {STAND_IN}."
@@ -242,7 +241,11 @@ def conversation_result(text: str, renderer: str) -> Any:
     return mo.vstack(
         [
             *[note(sentence, "error") for sentence in result.issues[:5]],
-            *([conversation_view(result)] if result.rollout and not result.issues else []),
+            *(
+                [conversation_view(result, renderer)]
+                if result.rollout and not result.issues
+                else []
+            ),
             details_table(everywhere, "The same conversation under every renderer"),
         ]
     )

@@ -92,7 +92,7 @@ def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
     return mo.Html(figure.text + details_table(summary).text)
 
 
-def breaks_view(diagnosis: Diagnosis) -> mo.Html:
+def breaks_view(diagnosis: Diagnosis, renderer: str | None = None) -> mo.Html:
     """The breaks of a rollout as a table, or the sentence that there are none."""
     if diagnosis.built.error_message is not None:
         return note(diagnosis.built.error_message, "error")
@@ -100,7 +100,7 @@ def breaks_view(diagnosis: Diagnosis) -> mo.Html:
     if not diagnosis.breaks:
         return note(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
     return table_box(
-        breaks_table(diagnosis),
+        breaks_table(diagnosis, renderer),
         f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits",
     )
 
