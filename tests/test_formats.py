@@ -635,6 +635,13 @@ def test_nothing_of_a_wrapper_is_lost() -> None:
     assert datum_counts(read_bounded(json.dumps(side, indent=1))) == [2, 2]
 
 
+def test_ids_name_rollouts_that_have_no_name() -> None:
+    """Invariant 2."""
+    calls = [flat(P1, A1), flat(SPLIT, A2)]
+    for key in ("turns", "calls", "responses"):
+        assert only(lines({"session_id": "s", key: calls})).name == "s"
+
+
 def test_groups_stay_groups() -> None:
     """Invariant 2: rollouts of one prompt share a group key, those of others do not."""
     forms = trajectory_forms(MERGED)

@@ -10,6 +10,7 @@ Invariants:
 """
 
 import dataclasses
+import doctest
 import io
 import json
 import os
@@ -28,6 +29,7 @@ from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
 
 import sequence_extension
 from sequence_extension import Rollout, read_rollouts, write_rollouts
+from sequence_extension.formats import files
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import iter_rollouts
@@ -272,7 +274,9 @@ def test_a_torch_file_is_named(legacy: bool) -> None:
         list(read_rollouts(saved.getvalue() + b"\n" * 99 + LINE.encode()))
 
 
-def test_the_names_are_public() -> None:
+def test_the_names_are_public_and_their_examples_run() -> None:
+    assert doctest.testmod(files).failed == 0
+    assert doctest.testmod(files).attempted >= 5
     assert {"read_rollouts", "write_rollouts"} <= set(sequence_extension.__all__)
 
 

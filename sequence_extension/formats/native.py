@@ -69,7 +69,7 @@ def read_trajectory(value: Any, final: Any = None) -> RolloutSource:
     group = value["group"] if value.get("group") is not None else value.get("example_id")
     return RolloutSource(
         [read_turn(turn, (key, number)) for number, turn in enumerate(turns[:MAX_TURNS_KEPT])],
-        name=value.get("name"),
+        name=value["name"] if value.get("name") is not None else label(rollout_id(value)),
         group=str(group) if type(group) is int else group,
         vocab=value.get("vocab"),
         reward=value.get("reward") if final is None else final,
