@@ -54,8 +54,8 @@ def issue(text: str | bytes) -> str:
     """The one sentence about a file in which nothing can be read."""
     reading = read_bounded(text)
     assert reading.rollouts == ()
-    (found,) = reading.issues
-    return found.message
+    (problem,) = reading.issues
+    return problem.message
 
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda expected: str(expected["file"]))
@@ -900,9 +900,9 @@ def test_a_bad_call_costs_its_own_rollout_only() -> None:
         )
     )
     assert datum_counts(reading) == [2]
-    (found,) = reading.issues
-    assert found.line == 3
-    assert "Line 3, trajectory 0 (`a`), turn 1, `prompt_token_ids`, index 0" in found.message
+    (problem,) = reading.issues
+    assert problem.line == 3
+    assert "Line 3, trajectory 0 (`a`), turn 1, `prompt_token_ids`, index 0" in problem.message
 
 
 def test_metrics_and_logs_may_hold_anything() -> None:

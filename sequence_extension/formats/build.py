@@ -148,11 +148,28 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
     final = None
     if source.turns and all(turn.reward is None for turn in source.turns):
         final = read_reward(source.reward, ("reward",))
+    transitions = build_transitions(source.turns, final)
+    return Rollout(
+        name=label or name,
+        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
+        vocab=vocab,
+        group=group,
+        joined_lines=source.joined_lines,
+        notes=tuple(notes),
+    )
+
+
+def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[Transition]:
+    """The cookbook's transitions, see `build_rollout`; `final` is the reward of the last one.
+
+    Raises:
+        RecordError: As `build_rollout`.
+    """
     transitions: list[Transition] = []
     held: list[Any] = []
     chunks: list[Any] = []
     total = length = 0
-    for index, turn in enumerate(source.turns):
+    for index, turn in enumerate(turns):
         path = ("transitions", index)
         if turn.problem is not None:
             raise RecordError(str(turn.problem), (*path, *turn.problem.path))
@@ -175,13 +192,10 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
                 "tokens; split the rollout",
                 path,
             )
-        last = index + 1 == len(source.turns)
+        last = index + 1 == len(turns)
         reward = read_reward(turn.reward, (*path, "reward"))
         if last and final is not None:
             reward = final
-        if turn.episode_done not in (None, True, False) or type(turn.episode_done) is int:
-            described = describe_value(turn.episode_done)
-            raise RecordError(f"expected true or false, got {described}", (*path, "episode_done"))
         observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
         logprobs = read_logprobs(turn.logprobs, action, (*path, *turn.fields[2]))
         transitions.append(
@@ -189,7 +203,7 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
                 ob=observation,
                 ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
                 reward=0.0 if reward is None else reward,
-                episode_done=last if turn.episode_done is None else turn.episode_done,
+                episode_done=read_done(turn.episode_done, last, path),
                 metrics=read_metrics(turn.metrics),
             )
         )
@@ -197,14 +211,7 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
         held.extend(action)
         sampled = [tinker.EncodedTextChunk.model_construct(tokens=action)] if action else []
         chunks = [*observation.chunks, *sampled]
-    return Rollout(
-        name=label or name,
-        trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
-        vocab=vocab,
-        group=group,
-        joined_lines=source.joined_lines,
-        notes=tuple(notes),
-    )
+    return transitions
 
 
 def read_observation(
@@ -247,3 +254,15 @@ def read_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
             path,
         )
     return read_tokens(turn.ac, (*path, *turn.fields[1]))
+
+
+def read_done(value: Any, last: bool, path: tuple[Any, ...]) -> bool:
+    """Whether a turn ends the episode; where nobody noted it, the last one does.
+
+    Raises:
+        RecordError: Something else than true or false stands there.
+    """
+    if value is not None and type(value) is not bool:
+        message = f"expected true or false, got {describe_value(value)}"
+        raise RecordError(message, (*path, "episode_done"))
+    return last if value is None else value

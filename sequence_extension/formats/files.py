@@ -80,7 +80,7 @@ def read_rollouts(
         >>> [len(rollout.trajectory.transitions) for rollout in read_rollouts(line * 2)]
         [1, 1]
     """
-    found: list[FileIssue] = [] if issues is None else issues
+    problems: list[FileIssue] = [] if issues is None else issues
     with contextlib.ExitStack() as stack:
         if isinstance(file, str) and file.lstrip()[:1] in ("{", "["):
             file = file.encode("utf-8", "surrogatepass")
@@ -97,12 +97,12 @@ def read_rollouts(
             elif isinstance(item, LengthsOnly):
                 lengths += 1
             else:
-                found.append(item)
+                problems.append(item)
     if lengths:
-        found.append(FileIssue(f"Of {lengths:,} rollouts the file holds lengths but no tokens."))
-    if issues is None and found:
-        rest = f" And {len(found) - 5:,} more." if len(found) > 5 else ""
-        raise ValueError(" ".join(issue.message for issue in found[:5]) + rest)
+        problems.append(FileIssue(f"Of {lengths:,} rollouts the file holds lengths but no tokens."))
+    if issues is None and problems:
+        rest = f" And {len(problems) - 5:,} more." if len(problems) > 5 else ""
+        raise ValueError(" ".join(issue.message for issue in problems[:5]) + rest)
 
 
 def file_of_text(file: Any) -> IO[bytes]:

@@ -132,25 +132,25 @@ def rollout_id(value: dict[str, Any]) -> Any:
     places += [place for place, _ in answers(value)]
     for key in ID_KEYS:
         for place in places:
-            found = place.get(key) if isinstance(place, dict) else None
-            if type(found) in (str, int) and found != "":
-                return found
+            name = place.get(key) if isinstance(place, dict) else None
+            if type(name) in (str, int) and name != "":
+                return name
     return None
 
 
-def with_id(value: Any, found: Any) -> Any:
+def with_id(value: Any, name: Any) -> Any:
     """An object, or a list of them, with an id of its rollout where it has none of its own."""
-    if found is None:
+    if name is None:
         return value
     if isinstance(value, list):
-        return [with_id(entry, found) if isinstance(entry, dict) else entry for entry in value]
-    return value if rollout_id(value) is not None else {**value, ID_KEYS[0]: found}
+        return [with_id(entry, name) if isinstance(entry, dict) else entry for entry in value]
+    return value if rollout_id(value) is not None else {**value, ID_KEYS[0]: name}
 
 
 def rollout_key(value: dict[str, Any]) -> Hashable:
     """What calls of one rollout have in common."""
-    found = rollout_id(value)
-    return None if found is None else ("id", found)
+    name = rollout_id(value)
+    return None if name is None else ("id", name)
 
 
 def read_call_turn(value: dict[str, Any]) -> TurnSource:
@@ -211,7 +211,7 @@ Sample = tuple[Any, Any, tuple[Any, ...], tuple[Any, ...]]
 def read_samples(place: dict[str, Any], path: tuple[Any, ...]) -> list[Sample]:
     """Action and logprobs of every sample in an answer, each with where they stand."""
     samples = samples_of(place)
-    found: list[Sample] = []
+    known: list[Sample] = []
     if samples is not None:
         # Some servers write the ids of all samples beside the list.
         beside = place.get("response_token_ids")
@@ -223,14 +223,14 @@ def read_samples(place: dict[str, Any], path: tuple[Any, ...]) -> list[Sample]:
                 if isinstance(beside[number], list):
                     action = (*path, "response_token_ids", number)
                     sample = (beside[number], scores, action, where)
-            found += [sample] if sample else []
-        if len(found) == 1 and found[0][1] is None:
+            known += [sample] if sample else []
+        if len(known) == 1 and known[0][1] is None:
             scores, where = read_scores(place, path)
-            found = [(found[0][0], scores, found[0][2], where)]
-    if not found:
+            known = [(known[0][0], scores, known[0][2], where)]
+    if not known:
         sample = read_sample(place, path)
-        found += [sample] if sample else []
-    return found
+        known += [sample] if sample else []
+    return known
 
 
 def read_sample(entry: dict[str, Any], path: tuple[Any, ...]) -> Sample | None:

@@ -201,7 +201,7 @@ def logprob_list(value: Any) -> Any:
         if not isinstance(value, dict):
             break
         inner = (value.get(key) for key in ("token_logprobs", "content", "logprobs"))
-        value = next((found for found in inner if found is not None), None)
+        value = next((entry for entry in inner if entry is not None), None)
     return value
 
 
