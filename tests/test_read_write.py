@@ -247,13 +247,22 @@ def test_folders_give_their_files_in_order(tmp_path: Path) -> None:
     assert "holds no file of rollouts" in issue.message
 
 
-def test_files_of_a_run_stand_before_all_others(tmp_path: Path) -> None:
-    """Invariant 5."""
-    for name in ("x.jsonl", "run/capture/sample.jsonl", "run/capture/train_op.jsonl"):
+def test_in_the_folder_of_a_run_only_what_can_be_read_is_taken(tmp_path: Path) -> None:
+    """Invariant 5: other records of the capture and dumps in text are no trouble there."""
+    texts = {
+        "run/capture/sample.jsonl": LINE,
+        "run/capture/train_op.jsonl": '{"kind": "train_op", "scope": {}}',
+        "run/eval.jsonl": '{"input": "q", "output": "a", "score": 1.0}',
+        "run/metrics.jsonl": '{"step": 1, "loss": 0.5}',
+        "run/rollouts.jsonl": LINE,
+        "run/damaged.json": "{",
+    }
+    for name, text in texts.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text(LINE)
-    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / "run/capture/sample.jsonl")]
+        path.write_text(text)
+    names = ["run/capture/sample.jsonl", "run/rollouts.jsonl"]
+    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / name) for name in names]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")

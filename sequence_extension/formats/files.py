@@ -15,7 +15,7 @@ from sequence_extension.formats.native import (
     written_number,
 )
 from sequence_extension.formats.results import FileIssue, LengthsOnly
-from sequence_extension.formats.stream import is_foreign, iter_rollouts
+from sequence_extension.formats.stream import content_kind, iter_rollouts
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import shown
 
@@ -26,10 +26,11 @@ RUN_FILES = ("/capture/sample.jsonl", "/capture.sqlite", "_rollout_summaries.jso
 def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
     """FILE arguments as files: a folder gives the files of rollouts below it, by name.
 
-    Where a run of the cookbook wrote files (`capture/sample.jsonl`, `capture.sqlite`,
-    `*_rollout_summaries.jsonl`) a folder gives these, else every `.jsonl` and `.json` file but
-    those that hold something else, such as settings. They come in the order of their paths;
-    `-` (standard input) and files stay as they are, whether they exist or not.
+    These are what a run of the cookbook writes (`capture/sample.jsonl`, `capture.sqlite`,
+    `*_rollout_summaries.jsonl`) and other `.jsonl` and `.json` files that hold rollouts. Files
+    that cannot be read are given, too, for a sentence each, where no run wrote files; settings,
+    metrics and the like never are. They come in the order of their paths; `-` (standard input)
+    and files stay as they are, whether they exist or not.
 
     Yields:
         Paths, and an issue for a folder in which there is nothing to read.
@@ -39,22 +40,23 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
             yield argument
             continue
         paths = sorted(path for path in Path(argument).rglob("*") if path.is_file())
-        files = [path for path in paths if path.as_posix().endswith(RUN_FILES)]
-        if not files:
-            files = [path for path in paths if path.suffix in (".jsonl", ".json")]
-            files = [path for path in files if not holds_other_things(path)]
+        run = {path for path in paths if path.as_posix().endswith(RUN_FILES)}
+        kinds = ("rollouts",) if run else ("rollouts", "unreadable")
+        files = [path for path in paths if path in run or path_kind(path) in kinds]
         if not files:
             yield FileIssue(f"The folder {shown(argument, 200)} holds no file of rollouts.")
         yield from map(str, files)
 
 
-def holds_other_things(path: Path) -> bool:
-    """Whether a JSON file in a folder is no file of rollouts; one that cannot be opened may be."""
+def path_kind(path: Path) -> str:
+    """What a file in a folder seems to hold, see `content_kind`; unopened ones are unreadable."""
+    if path.suffix not in (".jsonl", ".json"):
+        return "other"
     try:
         with path.open("rb") as stream:
-            return is_foreign(stream)
+            return content_kind(stream)
     except OSError:
-        return False
+        return "unreadable"
 
 
 def read_rollouts(

@@ -4,7 +4,7 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
 from sequence_extension.formats.calls import CallSource, Joiner
@@ -338,24 +338,33 @@ def holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
     return any(is_recognised(line.value) for line in itertools.islice(later, most))
 
 
-def is_foreign(stream: IO[bytes]) -> bool:
-    """Whether a JSON file holds something else altogether, such as settings or metrics.
+def content_kind(stream: IO[bytes]) -> Literal["rollouts", "unreadable", "other"]:
+    """What a file seems to hold, from its first value: for a look through a folder.
 
-    False for what cannot be parsed: that may be a damaged file of rollouts.
+    Returns:
+        `other` for settings, metrics and the like; `unreadable` for what cannot be parsed, which
+        may be a damaged file of rollouts, and for formats that hold too little.
     """
     head = next(numbered_lines(stream), None)
     if head is None:
-        return True
+        return "other"
     if head[1].startswith(SQLITE_MAGIC):
-        return False
+        return "rollouts"
     first = parse_line(head)
     value = first.value
     if first.error is not None:
         try:
             value, _ = parse_json(head[1] + stream.read(MAX_FILE_BYTES))
         except RecordError:
-            return False
-    return not is_recognised(value)
+            return "unreadable"
+    if not is_recognised(value):
+        return "other"
+    try:
+        if isinstance(value, dict):
+            recognised(value, 0)
+    except RecordError:
+        return "unreadable"
+    return "rollouts"
 
 
 def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:
