@@ -1,5 +1,6 @@
 """One conversation twice, as it split and as it would extend: tables for the first figure."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -79,6 +80,32 @@ def observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
             # the last element held was a target, never an input: not read before
             again = kind == "same" and i + at < len(held) - 1
             yield "=" if again else "O", new[j + at]
+
+
+def again_runs(diagnosis: Diagnosis, most: int = 60) -> list[tuple[int, int, int]]:
+    """Stretches that an earlier datum had as input: (datum, start, end), in positions.
+
+    Args:
+        diagnosis: Of any rollout.
+        most: Breaks at most that are looked at; with more, the common prefix alone counts.
+    """
+    stretches: list[tuple[int, int, int]] = []
+    if diagnosis.built.error_code is not None:
+        return stretches
+    for found in diagnosis.breaks:
+        datum = diagnosis.spans[found.turn].datum
+        if len(diagnosis.breaks) > most:
+            stretches += [(datum, 0, found.position)] * (found.position > 0)
+            continue
+        place = 0
+        for again, group in itertools.groupby(
+            (pair for pair in observed(diagnosis, found.turn) if pair[0] != "."),
+            key=lambda pair: pair[0] == "=",
+        ):
+            size = sum(element_length(element) for _, element in group)
+            stretches += [(datum, place, place + size)] * again
+            place += size
+    return stretches
 
 
 def resumed_length(diagnosis: Diagnosis, found: Break) -> int:

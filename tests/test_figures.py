@@ -49,6 +49,7 @@ from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart, strip_finding
 from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_chip
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
+from sequence_extension.staircase import again_runs
 from sequence_extension.text import visible_text
 
 CASES = [
@@ -415,7 +416,7 @@ def test_specs_are_valid_and_described(stories: list[tuple[str, str, Any]]) -> N
     figures = {
         "strip": strip_chart(table[table["datum"] == 0], breaks=marks),
         "window": strip_chart(window(table[table["datum"] == 2], 4, 5)),
-        "runs": runs_chart(found.runs, marks, "Title", (1, 3, 4)),
+        "runs": runs_chart(found.runs, marks, (1, 3, 4), again_runs(found)),
     }
     for name, figure in figures.items():
         assert alt.Chart.from_dict(figure.to_dict()).to_dict(), name  # against the schema
@@ -456,15 +457,29 @@ def test_runs_grow_with_turns_not_with_tokens() -> None:
     assert many > short + 45 * 2 * 8
 
 
-def test_runs_without_room_have_no_label() -> None:
+def test_runs_are_named_where_there_is_room() -> None:
     found = diagnose(rollout_of(transition([1] * 5000, [2]), transition([3], [4] * 500)))
-    figure = runs_chart(found.runs)
-    labels = [row["label"] for row in as_vega_reads(figure, "runs")]
-    assert labels == ["O turn 0", None, None, "A turn 1"]
-    bars = next(layer for layer in figure.template["layer"] if layer["data"]["name"] == "runs")
-    texts = [unit for unit in bars["layer"] if unit["mark"]["type"] == "text"]
-    # Vega writes a missing text as "null"
-    assert all({"filter": "datum.label"} in unit["transform"] for unit in texts)
+    rows = as_vega_reads(runs_chart(found.runs), "runs")
+    assert [row["label"] for row in rows] == ["turn 0 O", "A", "turn 1 O", "A"]
+    fits = [row["share"] * 860 > row["room"] for row in rows]
+    assert fits == [True, False, False, True]
+    # up to the sign of a break only
+    marked = as_vega_reads(runs_chart(found.runs, [(0, 100, "splits here")]), "runs")
+    assert marked[0]["share"] == pytest.approx(100 / 5001, rel=0.01)
+
+
+def test_what_is_read_again_is_hatched(stories: list[tuple[str, str, Any]]) -> None:
+    for title, _, found in stories:
+        again = again_runs(found)
+        assert sum(end - start for _, start, end in again) == sum(
+            item.again for item in found.breaks
+        ), title
+        for datum, start, end in again:
+            assert datum > 0
+            assert 0 <= start < end <= found.built.data[datum].model_input.length
+        rows = as_vega_reads(runs_chart(found.runs, again=again), "again")
+        covered = sum(row["end"] - row["start"] for row in rows)
+        assert covered == pytest.approx(sum(end - start for _, start, end in again), abs=0.1)
 
 
 def test_runs_cover_every_position_once(stories: list[tuple[str, str, Any]]) -> None:

@@ -1,27 +1,78 @@
-"""A rollout as runs, a row per datum."""
+"""A rollout as runs, a row per datum: its size grows with turns, not with tokens."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.old import (
-    PART_WORDS,
-    Figure,
-    break_badge,
-    calculate,
-    csv_source,
-    kind_color,
-    nominal,
-    quantity,
-    themed_text,
-    tips,
-    vega_figure,
-)
-from sequence_extension.figures.palette import PALETTE
+from sequence_extension.figures.cells import break_sign, fill_of, text_width, token_looks
+from sequence_extension.figures.figure import Figure, named
+from sequence_extension.figures.palette import GREY, PALETTE, RED
+from sequence_extension.figures.theme import page_text
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run
+
+WIDTH = 860  # pixels at most; less where there is less
+MEANING = "position · ✕ splits · hatched: read again"
+
+
+@cache
+def runs_template() -> Mapping[str, Any]:
+    """The figure on its tables `runs`, `again`, `breaks` and `shown`; once per process."""
+    axis = alt.Axis(
+        title=None, labelExpr="'datum ' + datum.label", labelPadding=12, labelOverlap=True
+    )
+    y = alt.Y("datum:O", scale=alt.Scale(paddingInner=0.08, paddingOuter=0.04), axis=axis)
+    x = alt.X(
+        "start:Q",
+        scale=alt.Scale(nice=False),
+        axis=alt.Axis(title=MEANING, tickCount=6, tickMinStep=1, titleAnchor="start"),
+    )
+    runs = alt.Chart(named("runs", "datum", "start", "end", "share", "room")).encode(x=x, y=y)
+    part = {"O": "observation", "A": "action", "M": "action, masked"}
+    bars = (
+        runs.transform_calculate(part=f"{part}[datum.kind]", tokens="datum.end - datum.start")
+        .mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0)
+        .encode(
+            x2="end:Q",
+            fill=fill_of(token_looks("OAM")),
+            tooltip=["datum:Q", "turn:N", "part:N", "start:Q", "tokens:Q"],
+        )
+    )
+    # a name stands where it fits, at whatever width
+    names = runs.transform_filter("datum.label && datum.share * width > datum.room")
+    again = alt.Chart(named("again", "datum", "start", "end")).encode(x=x, x2="end:Q")
+    breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
+    shown = alt.Chart(named("shown", "datum", "start", "end")).encode(x=x, x2="end:Q", y=y)
+    return alt.LayerChart(
+        layer=[
+            bars,
+            again.mark_rule(color=GREY, strokeWidth=1.5).encode(
+                y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
+            ),
+            names.transform_filter("datum.kind != 'M'")
+            .mark_text(align="left", dx=10)
+            .encode(
+                text="label:N",
+                color=alt.Color(
+                    "kind:N",
+                    legend=None,
+                    scale=alt.Scale(
+                        domain=["O", "A"],
+                        range=[PALETTE[name]["ink"] for name in ("observation", "action")],
+                    ),
+                ),
+            ),
+            names.transform_filter("datum.kind == 'M'")
+            .mark_text(**page_text(align="left", dx=10))
+            .encode(text="label:N"),
+            breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
+            *break_sign(breaks),
+            shown.mark_rect(filled=False, stroke=GREY, strokeWidth=3),
+        ]
+    ).to_dict()
 
 
 def runs_finding(runs: Sequence[Run]) -> str:
@@ -35,187 +86,85 @@ def runs_finding(runs: Sequence[Run]) -> str:
     )
 
 
+def runs_bars(
+    runs: Sequence[Run], breaks: Sequence[tuple[int, int, str]], length: int, named: bool
+) -> pd.DataFrame:
+    """The table `runs`: a bar per turn and part, with its name and the room that this takes.
+
+    Args:
+        runs: From `datum_runs`.
+        breaks: From `break_marks`: a name stands clear of their signs.
+        length: Positions of the longest datum.
+        named: There is height for names.
+    """
+    rows = []
+    for run in runs:
+        kind = "M" if run.masked else run.part
+        label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
+        ahead = [at - run.start for datum, at, _ in breaks if datum == run.datum]
+        free = min([at for at in ahead if 0 < at < run.length], default=run.length)
+        share = round(free / length, 4)
+        end, room = run.start + run.length, text_width(label) + 14
+        rows.append((run.datum, run.start, end, run.turn, kind, label * named, share, room))
+    names = ["datum", "start", "end", "turn", "kind", "label", "share", "room"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def hatching(again: Sequence[tuple[int, int, int]], length: int) -> pd.DataFrame:
+    """The table `again`: diagonals over what is read again, evenly over the whole width."""
+    pitch = length / 80
+    rows = []
+    for datum, start, end in again:
+        count = max(1, round((end - start) / pitch))
+        step = (end - start) / count
+        rows += [
+            (datum, round(start + step * place, 2), round(start + step * (place + 1), 2))
+            for place in range(count)
+        ]
+    return pd.DataFrame(rows, columns=["datum", "start", "end"])
+
+
 def runs_chart(
     runs: Sequence[Run],
     breaks: Sequence[tuple[int, int, str]] = (),
-    title: str = "",
     shown: tuple[int, int, int] | None = None,
+    again: Sequence[tuple[int, int, int]] = (),
 ) -> Figure:
-    """A rollout as runs: one row per datum, one bar per turn and part.
-
-    Its size grows with turns, not with tokens.
+    """A rollout as runs: one row per datum, one bar per turn and part; as wide as there is room.
 
     Args:
         runs: From `datum_runs`.
         breaks: From `break_marks`: where a later turn left a datum.
-        title: The finding; left out when empty.
         shown: (datum, start, size) of the window of single tokens that is drawn elsewhere.
+        again: From `again_runs`: (datum, start, end) of what an earlier datum had as input.
     """
     datums = max((run.datum for run in runs), default=0) + 1
     length = max((run.start + run.length for run in runs), default=1)
-    width = 860
-    row = max(6, min(30, 900 // datums))
-
-    def label(run: Run) -> str:
-        """A letter where it fits, with the turn where that fits too; clear of a break's sign."""
-        inside = [
-            at - run.start
-            for datum, at, _ in breaks
-            if datum == run.datum and 0 <= at - run.start < run.length
-        ]
-        room = min([at for at in inside if at] or [run.length]) * width / length
-        room -= 9 * any(inside) + 12 * (0 in inside)
-        words = f"{run.part} turn {run.turn}" if room > 52 else run.part if room > 10 else ""
-        return " " * (0 in inside) + words if row >= 14 and words else ""
-
-    bars = pd.DataFrame(
-        {
-            "datum": [run.datum for run in runs],
-            "start": [run.start for run in runs],
-            "end": [run.start + run.length for run in runs],
-            "turn": [run.turn for run in runs],
-            "kind": ["M" if run.masked else run.part for run in runs],
-            "label": [label(run) for run in runs],
-        }
-    )
-    places = {"top": f"datum.datum * {row} + 1", "bottom": f"(datum.datum + 1) * {row} - 1"}
-    middle = f"(datum.datum + 0.5) * {row}"
-    names = pd.DataFrame({"datum": range(0, datums, max(1, math.ceil(12 / row)))})
-    data = {"runs": bars, "names": names}
-    band = {"y": quantity("top"), "y2": {"field": "bottom"}}
-    layers: list[dict[str, Any]] = [
-        {
-            "data": csv_source("runs", ["datum", "start", "end"]),
-            "transform": calculate(
-                **places,
-                middle=middle,
-            ),
-            "layer": [
-                {
-                    "mark": {"type": "rect", "stroke": PALETTE["axis"]["fill"], "strokeWidth": 0.5},
-                    "encoding": {
-                        "x": quantity("start"),
-                        "x2": {"field": "end"},
-                        **band,
-                        "fill": kind_color("fill"),
-                        **tips(
-                            {
-                                "datum": "datum.datum",
-                                "turn": "datum.turn",
-                                "part": PART_WORDS,
-                                "from position": "datum.start",
-                                "tokens": "datum.end - datum.start",
-                            }
-                        ),
-                    },
-                },
-                {
-                    # an empty field is null, and null would be written out
-                    "transform": [
-                        {"filter": "datum.label"},
-                        # a space in front leaves room for the sign of a break
-                        *calculate(
-                            **{
-                                "from": "datum.start + (datum.label[0] == ' ' ?"
-                                f" {9 * length / width} : 0)"
-                            }
-                        ),
-                    ],
-                    "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 11},
-                    "encoding": {
-                        "x": quantity("from"),
-                        "y": quantity("middle"),
-                        "text": nominal("label"),
-                        "color": kind_color("ink"),
-                    },
-                },
-            ],
-        },
-        {
-            "data": csv_source("names", ["datum"]),
-            "transform": calculate(middle=middle, label="'datum ' + datum.datum"),
-            "mark": themed_text(align="right", fontSize=11),
-            "encoding": {
-                "x": {"value": -14},  # clear of a break at position 0
-                "y": quantity("middle"),
-                "text": nominal("label"),
-            },
-        },
-    ]
-    if breaks:
-        data["breaks"] = pd.DataFrame(list(breaks), columns=["datum", "at", "label"])
-        layers.append(
-            {
-                "data": csv_source("breaks", ["datum", "at"]),
-                "transform": calculate(**places, middle=middle),
-                "layer": [
-                    {
-                        "mark": {
-                            "type": "rule",
-                            "color": PALETTE["break"]["fill"],
-                            "strokeWidth": 3,
-                        },
-                        "encoding": {"x": quantity("at"), **band},
-                    },
-                    *break_badge(
-                        "at",
-                        "middle",
-                        [nominal("label", title="break"), nominal("at", title="position")],
-                        side=min(13, row),
-                    ),
-                ],
-            }
-        )
-    if shown is not None:
-        data["shown"] = pd.DataFrame([shown], columns=["datum", "start", "size"])
-        layers.append(
-            {
-                "data": csv_source("shown", ["datum", "start", "size"]),
-                "transform": calculate(
-                    top=f"datum.datum * {row} - 1",
-                    bottom=f"(datum.datum + 1) * {row} + 1",
-                    end="datum.start + datum.size",
-                ),
-                "mark": {
-                    "type": "rect",
-                    "fill": "transparent",
-                    "stroke": PALETTE["axis"]["fill"],
-                    "strokeWidth": 3,
-                },
-                "encoding": {"x": quantity("start"), "x2": {"field": "end"}, **band},
-            }
-        )
+    row = max(6, min(26, 900 // datums))
+    frame = [] if shown is None else [(shown[0], shown[1], shown[1] + shown[2])]
     actions = sum(run.length for run in runs if run.part == "A")
     total = sum(run.length for run in runs)
-    turns = len({run.turn for run in runs})
-    return vega_figure(
-        layers,
-        data,
+    return Figure(
+        runs_template(),
+        {
+            "runs": runs_bars(runs, breaks, length, row >= 14),
+            "again": hatching(again, length),
+            "breaks": pd.DataFrame(breaks, columns=["datum", "start", "words"]),
+            "shown": pd.DataFrame(frame, columns=["datum", "start", "end"]),
+        },
         description=(
-            f"{count_of(turns, 'turn')} as {count_of(datums, 'datum')}, one row each: "
-            f"{total} tokens, {actions} of them actions; the longest datum holds {length} tokens; "
+            f"{count_of(len({run.turn for run in runs}), 'turn')} as "
+            f"{count_of(datums, 'datum')}, one row each: {total} tokens, {actions} of them "
+            f"actions; the longest datum holds {length} tokens; "
             f"{count_of(len(breaks), 'break')} marked."
         ),
-        width=width,
-        height=row * datums,
-        pad=(4, 24, 40, 72),
-        title=title,
-        encoding={
-            "x": {
-                "type": "quantitative",
-                "scale": {"domain": [0, length], "nice": False},
-                "axis": {
-                    "title": "position",
-                    "grid": False,
-                    "domain": False,
-                    "tickCount": 8,
-                    "tickMinStep": 1,
-                },
-            },
-            "y": {
-                "type": "quantitative",
-                "scale": {"domain": [0, row * datums], "range": [0, row * datums]},
-                "axis": None,
-            },
+        width=WIDTH,
+        height=row * datums + 41,
+        fluid=True,
+        bound={
+            "width": "container",
+            "height": row * datums,
+            "autosize": {"type": "fit-x", "contains": "padding"},
+            "padding": {"left": 4, "right": 12, "top": 4, "bottom": 4},
         },
     )

@@ -41,6 +41,7 @@ from sequence_extension.page.html import (
     table_box,
 )
 from sequence_extension.page.views import break_figure, strip_figure, verdict_list
+from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, lineage_sentence
@@ -162,7 +163,10 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
         views.append(
             figure_box(
                 runs_chart(
-                    diagnosis.runs, marks, shown=(datum, start, min(WINDOW, len(rows) - start))
+                    diagnosis.runs,
+                    marks,
+                    shown=(datum, start, min(WINDOW, len(rows) - start)),
+                    again=again_runs(diagnosis),
                 ),
                 f"{count_of(turns, 'turn')} in {count_of(datums, 'datum')}; the frame marks the "
                 "window below",

@@ -28,6 +28,7 @@ from sequence_extension.page.html import (
 )
 from sequence_extension.page.views import strip_figure
 from sequence_extension.rollout import Rollout
+from sequence_extension.staircase import again_runs
 
 
 def window_controls(diagnosis: Diagnosis) -> Any:
@@ -80,7 +81,8 @@ def strips_view(diagnosis: Diagnosis, place: Any) -> Any:
         shown = (*table[["datum", "position"]].iloc[0], len(table) - 1)
         controls = mo.hstack([place["datum"], place["start"]], justify="start", wrap=True)
         runs = figure_box(
-            runs_chart(diagnosis.runs, marks, shown=shown), runs_finding(diagnosis.runs)
+            runs_chart(diagnosis.runs, marks, shown, again_runs(diagnosis)),
+            runs_finding(diagnosis.runs),
         )
         strips = [runs, controls, *strips]
     counts = datum_counts(built, diagnosis.runs)

@@ -23,6 +23,7 @@ from sequence_extension.figures.runs import runs_chart, runs_finding
 from sequence_extension.figures.strip import strip_chart, strip_finding
 from sequence_extension.overview import WINDOW
 from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
+from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of
 from sequence_extension.verdicts import Verdict
 from sequence_extension.wording import break_headline
@@ -146,7 +147,8 @@ def rollout_figures(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> 
     actions = {run.datum: run.start for run in reversed(diagnosis.runs) if run.part == "A"}
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     places = [(datum, at or actions.get(datum, 0)) for datum, at, _ in marks[:most]]
-    shown = [figure_box(runs_chart(diagnosis.runs, marks), runs_finding(diagnosis.runs))]
+    runs = runs_chart(diagnosis.runs, marks, again=again_runs(diagnosis))
+    shown = [figure_box(runs, runs_finding(diagnosis.runs))]
     for datum, position in places or [(0, actions.get(0, 0))]:
         rows = window(table[table["datum"] == datum], max(0, position - size // 2), size)
         shown.append(strip_figure(rows, [mark for mark in marks if mark[0] == datum]))
