@@ -15,7 +15,7 @@ from sequence_extension.edits import (
     cheapest_edit,
     kept_blocks,
 )
-from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint
+from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint, part_of
 from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
 from sequence_extension.text import text_bytes
 from sequence_extension.turns import Origin, TurnSpan, trace_origin
@@ -45,8 +45,7 @@ class Break:
         again: Tokens of the observation that are inputs of its datum and were inputs of an
             earlier one, in order: they are processed once more. A resumed datum counts with all
             its inputs.
-        lost: Where the change lies: in "reasoning" (an action whose text shows it), an
-            "action", an "observation", or in "both" of the latter.
+        lost: Where the change lies, see `lost_part`.
         patterns: Names of patterns that need another remedy than the usual one: "padding",
             "inside_action", "out_of_order", and "takes_turns" where another turn goes on from
             an earlier datum.
@@ -329,7 +328,7 @@ def with_changes(
     if edit.exact and found.cause in ("removed", "inserted", "replaced"):
         blocks = kept_blocks(tails[0], tails[1][: edit.taken], edit.kept, cells=2_000_000)
     if blocks is None:
-        return replace(found, lost=found.origin.part)
+        return replace(found, lost=part_of(found.origin, spans, found.turn))
     start = found.position
     blocks = [(0, 0, start), *((start + a, start + b, length) for a, b, length in blocks)]
     changes = changes_of(held, new[: start + edit.taken], blocks, spans, found.turn)

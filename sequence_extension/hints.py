@@ -10,6 +10,11 @@ from sequence_extension.rollout import input_length, token_label
 from sequence_extension.text import count_of
 from sequence_extension.turns import Origin, TurnSpan, trace_origin, walk_turns
 
+# Elements at the end of a prompt that may belong to the header of the answer.
+HEADER_LENGTH = 8
+# Tags as families write them: `<think>`, `</think>`, `<|thought|>`, `<|channel|>analysis`.
+REASONING_MARKS = r"<[^<>\w]{0,2}/?(think|thought|thinking|reason)|channel\W{0,3}analysis"
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -17,14 +22,18 @@ class Changes:
 
     Attributes:
         gone, came: The elements, in order.
+        beside: What stands in `held` before and behind each gap.
         places: Origins of what is gone (both ends of each gap), or of what stands behind what
             came in.
+        parts: Parts of these places, see `part_of`.
         gaps: Number of places that change.
     """
 
     gone: tuple[Any, ...]
     came: tuple[Any, ...]
+    beside: tuple[Any, ...]
     places: tuple[Origin, ...]
+    parts: frozenset[str]
     gaps: int
 
 
@@ -44,6 +53,7 @@ def changes_of(
     """
     gone: list[Any] = []
     came: list[Any] = []
+    beside: list[Any] = []
     places: list[Origin] = []
     gaps = 0
     i = j = 0
@@ -51,25 +61,47 @@ def changes_of(
         if i < a or j < b:
             gone += held[i:a]
             came += new[j:b]
+            beside += [*held[max(0, i - 1) : i], *held[a : a + 1]]
             gaps += 1
             ends = (i, a - 1) if i < a else (i,)
             places += [trace_origin(spans, turn, end) for end in ends if end < len(held)]
         i, j = a + length, b + length
-    return Changes(tuple(gone), tuple(came), tuple(places), gaps)
+    parts = frozenset(part_of(place, spans, turn) for place in places)
+    return Changes(tuple(gone), tuple(came), tuple(beside), tuple(places), parts, gaps)
+
+
+def part_of(place: Origin, spans: Sequence[TurnSpan], turn: int) -> str:
+    """ "action", "observation", or "header": the end of the prompt that the last answer follows.
+
+    Some renderers open or close a reasoning block there and do not write it into history.
+    """
+    prompt = spans[turn - 1].observation
+    start = prompt - min(HEADER_LENGTH, prompt // 4)
+    if place.part == "observation" and place.turn == turn - 1 and place.index >= start:
+        return "header"
+    return place.part
 
 
 def lost_part(changes: Changes, vocab: Mapping[int, str]) -> str:
-    """Where the change lies: "reasoning", an "action", an "observation", or "both" of these."""
-    parts = {place.part for place in changes.places}
-    if parts == {"action"}:
-        return "reasoning" if is_reasoning(changes.gone, vocab) else "action"
-    return "both" if len(parts) > 1 else "observation"
+    """Where the change lies, in one word.
+
+    Returns:
+        "reasoning" (in an answer, and its text shows it), "action", "header" (the end of the
+        prompt, perhaps the answer as well), "observation", or "both".
+    """
+    answer = "action" in changes.parts and changes.parts <= {"action", "header"}
+    shown = (*changes.beside, *changes.gone[:64], *changes.gone[-8:])
+    if answer and not changes.came and is_reasoning(shown, vocab):
+        return "reasoning"
+    if len(changes.parts) == 1:
+        return next(iter(changes.parts))
+    return "header" if changes.parts == {"action", "header"} else "both"
 
 
-def is_reasoning(gone: Sequence[Any], vocab: Mapping[int, str]) -> bool:
-    """True where the text of what is gone shows the marks of reasoning."""
-    texts = [vocab.get(element, "") for element in gone[:64] if isinstance(element, int)]
-    return bool(re.search(r"think|reason|analysis", "".join(texts), re.IGNORECASE))
+def is_reasoning(elements: Sequence[Any], vocab: Mapping[int, str]) -> bool:
+    """True where the text of some elements shows the marks of reasoning."""
+    texts = [vocab.get(element, "") for element in elements if isinstance(element, int)]
+    return bool(re.search(REASONING_MARKS, "".join(texts), re.IGNORECASE))
 
 
 def is_space(gone: Sequence[Any], vocab: Mapping[int, str]) -> bool:
@@ -89,8 +121,8 @@ def change_hints(changes: Changes, vocab: Mapping[int, str]) -> dict[str, str]:
             "padding, or the placeholders of an image written as ids. Record prompts without "
             "padding, and placeholders as they were sent."
         )
-    plain = not is_reasoning(gone, vocab) and not is_space(gone, vocab)
-    if plain and all(place.part == "action" for place in places):
+    plain = lost_part(changes, vocab) != "reasoning" and not is_space(gone, vocab)
+    if plain and changes.parts == {"action"}:
         turns = sorted({place.turn for place in places})
         whose = f"the action of turn {turns[0]}"
         if len(turns) > 1:

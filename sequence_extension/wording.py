@@ -84,7 +84,7 @@ def cause_words(item: Break) -> CauseWords:
             f"{came} {'was' if item.inserted == 1 else 'were'} put in and nothing was taken away: "
             + (
                 "tokens around an answer that were not recorded as sampled."
-                if item.lost in ("action", "reasoning")
+                if item.lost in ("action", "reasoning", "header")
                 else "a default system prompt, a tool list or a clock line."
             ),
         ),
@@ -115,6 +115,7 @@ def cause_words(item: Break) -> CauseWords:
 
 LOST_TOKENS = {
     "reasoning": "the renderer leaves earlier reasoning out",
+    "header": "the end of the prompt, where the answer begins, is not written into history",
     "action": "stripped reasoning, a call that did not parse, or trimmed white space",
     "observation": "a window that slid, padding, or trimmed white space",
     "both": "a window that slid, or history that was cut",
@@ -161,7 +162,7 @@ def remedy(item: Break, renderer: str | None = None) -> str:
     if "padding" in item.patterns:
         return "Record prompts without padding, and an image's placeholders as they were sent."
     by = f"`{renderer}`" if renderer else "the renderer"
-    sampled = item.lost in ("action", "reasoning")
+    sampled = item.lost in ("action", "reasoning", "header")
     if item.cause == "shortened":
         if item.got is None and not item.position:
             return (
@@ -193,10 +194,17 @@ def remedy(item: Break, renderer: str | None = None) -> str:
             "Record every token that was sampled, special tokens included. If the renderer "
             f"writes more around an answer than was sampled, keep the answer: {KEEPS_TOKENS}."
         )
+    if item.lost == "header":
+        return f"Keep the end of the prompt and the answer behind it as they were: {KEEPS_TOKENS}."
     if sampled:
         return (
             "Put the sampled tokens themselves into the next observation, not the answer parsed "
             f"and written anew by {by}: {KEEPS_TOKENS}."
+        )
+    if item.lost == "both" and item.cause in ("removed", "replaced"):
+        return (
+            f"If {by} writes earlier turns anew, keep their tokens: {KEEPS_TOKENS}. If the "
+            "environment cuts or edits them, let it do so rarely, and much at once."
         )
     return {
         "retokenised": "Keep the tokens of the first prompt and append to them; do not tokenize "

@@ -1,11 +1,15 @@
 """Hints: patterns of a break that need another remedy than the cause's usual one."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from rollouts import CASES, case_rollout, make_rollout
 
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.env.episodes import EpisodeSpec, run_episodes
+from sequence_extension.env.renderers import renderer_names
+from sequence_extension.wording import remedy
 
 CASE_HINTS = {
     "image_placeholders_expanded_then_single": "one id 3 times, 41",
@@ -65,3 +69,22 @@ def test_turns_in_reverse_order() -> None:
     diagnosis = diagnose(make_rollout(*reversed(turns)))
     assert len(diagnosis.breaks) == 3
     assert all("1 datum in place of 4" in item.hints[-1] for item in diagnosis.breaks)
+
+
+def test_where_tokens_of_real_renderers_are_lost() -> None:
+    """Stripped reasoning is told as reasoning, with or without the prompt's end; what our
+    environment cures is told to be cured by it."""
+    policies = ("reasoning", "respelled", "whitespace", "other_end")
+    specs = [EpisodeSpec(renderer=n, policy=p) for n in renderer_names() for p in policies]
+    lost: Counter[tuple[str, str, str]] = Counter()
+    for spec, episode in zip(specs, run_episodes(specs), strict=True):
+        if isinstance(episode, str):
+            continue
+        for item in diagnose(episode.rollout).breaks[:1]:
+            lost[spec.policy, item.cause, item.lost] += 1
+            assert "TokenPreservingEnv" in remedy(item, spec.renderer)
+    stripped = {key: count for key, count in lost.items() if key[:2] == ("reasoning", "removed")}
+    assert set(stripped) == {("reasoning", "removed", "reasoning")}
+    assert sum(stripped.values()) > 15
+    respelled = {key[2] for key in lost if key[0] == "respelled"}
+    assert respelled <= {"action", "header", "both"}

@@ -126,7 +126,7 @@ def test_remedies_that_name_ours() -> None:
 def test_a_sentence_and_a_remedy_for_every_cause_and_place() -> None:
     base = diagnose(make_rollout(([1, 2], [3, 4]), ([1, 2, 3, 5, 6], [7]))).breaks[0]
     for cause in CAUSES:
-        for lost in ("reasoning", "action", "observation", "both"):
+        for lost in ("reasoning", "action", "header", "observation", "both"):
             for bounded in (None, "Stopped."):
                 item = replace(base, cause=cause, lost=lost, bounded=bounded)
                 assert remedy(item).endswith(".")
