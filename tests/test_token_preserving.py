@@ -454,3 +454,34 @@ def test_the_cookbooks_tool_environment_keeps_its_tokens(name: str) -> None:
     assert len(trajectory_to_data(trajectory, 1.0)) == 1
     read = str(renderer.tokenizer.decode(trajectory.transitions[2].ob.to_ints()))
     assert "26" in read.rpartition("13")[2]  # the tool's second answer
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gpt_oss_no_sysprompt", "tml_v0"])
+def test_a_step_renders_the_conversation_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rendered besides is as long as the new messages, whatever came before."""
+    renderer = renderer_of(name)
+    write, lengths = renderer.build_generation_prompt, []
+
+    def counting(messages: Any, **options: Any) -> Any:
+        prompt = write(messages, **options)
+        lengths.append(prompt.length)
+        return prompt
+
+    turns = 12
+    message = {"role": "user", "content": "What is 6 + 7, and what is twice that? " * 4}
+    answer = {"role": "assistant", "content": "It is 13, and twice that is 26. " * 4}
+    action = sampled(renderer, name, [message], answer)
+    spent = []
+
+    class Watched(ScriptEnv):
+        async def step(self, given: Message) -> MessageStepResult:
+            spent.append(sum(lengths[1:]))  # the first is the whole conversation
+            lengths.clear()
+            return await super().step(given)
+
+    monkeypatch.setattr(renderer, "build_generation_prompt", counting)
+    env = TokenPreservingEnv(renderer, Watched([message], [[message]] * turns))
+    trajectory = wait_for(do_single_rollout(Replay([(action, "stop")] * turns), env))
+    assert fallbacks(trajectory) == []
+    assert len(set(spent[2:])) == 1
+    assert spent[-1] < 3 * trajectory.transitions[0].ob.length

@@ -13,7 +13,7 @@ from sequence_extension.cookbook import (
     tinker,
 )
 from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
-from sequence_extension.rollout import elements_to_model_input, model_input_to_elements
+from sequence_extension.rollout import chunks_to_elements, elements_to_model_input
 from sequence_extension.text import first_sentence
 
 FALLBACK_METRIC = "token_preserving/fallback"
@@ -25,12 +25,12 @@ class Anchor:
     """The place behind the last answer, from where the next prompt goes on.
 
     Attributes:
-        elements: The running sequence up to here: observation and action.
+        observation: The last prompt; with the action it is the running sequence up to here.
         messages: The conversation up to the answer, which is not among them.
         action: The answer as sampled.
     """
 
-    elements: list[Any]
+    observation: tinker.ModelInput
     messages: list[Any]
     action: list[int]
 
@@ -98,7 +98,7 @@ class TokenPreservingEnv(EnvFromMessageEnv):
             self._reason = "the answer was sampled without a prompt"
         else:
             self._anchor = Anchor(
-                elements=[*model_input_to_elements(self._observation), *action],
+                observation=self._observation,
                 messages=self._messages,
                 action=list(action),
             )
@@ -130,9 +130,11 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         observation = rendered
         if self._anchor is not None:
             try:
-                whole = model_input_to_elements(rendered)
-                tail = self._tail(self._anchor, messages, whole)
-                observation = elements_to_model_input([*self._anchor.elements, *tail])
+                tail = self._tail(self._anchor, messages, rendered)
+                added = elements_to_model_input([*self._anchor.action, *tail])
+                observation = tinker.ModelInput(
+                    chunks=[*self._anchor.observation.chunks, *added.chunks]
+                )
             except JointUnknown as unknown:
                 self._reason = str(unknown)
                 self._anchor = None
@@ -140,7 +142,9 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         self._messages = [snapshot(message) for message in messages]
         return observation
 
-    def _tail(self, anchor: Anchor, messages: Sequence[Any], whole: Sequence[Any]) -> list[Any]:
+    def _tail(
+        self, anchor: Anchor, messages: Sequence[Any], rendered: tinker.ModelInput
+    ) -> list[Any]:
         """The tokens behind the anchor, proven against the whole rendering."""
         known = len(anchor.messages)
         if list(messages[:known]) != anchor.messages:
@@ -158,7 +162,8 @@ class TokenPreservingEnv(EnvFromMessageEnv):
             raise JointUnknown(
                 "probe_failed", f"the renderer cannot be asked: {first_sentence(error)}"
             ) from error
-        if not ends_with(self.renderer, whole, tail):
+        whole_end = last_elements(rendered, len(tail.end) + len(tail.rest))
+        if not ends_with(self.renderer, whole_end, tail):
             raise JointUnknown(
                 "tail_differs", "the renderer writes something else behind this answer"
             )
@@ -195,6 +200,18 @@ class TokenPreservingBuilder(EnvGroupBuilder):
     def logging_tags(self) -> list[str]:
         """As the builder has it."""
         return self.builder.logging_tags()
+
+
+def last_elements(model_input: tinker.ModelInput, count: int) -> list[Any]:
+    """At least so many elements from the end of an observation; all where it has fewer."""
+    chunks: list[Any] = []
+    taken = 0
+    for chunk in reversed(model_input.chunks):
+        if taken >= count:
+            break
+        chunks.insert(0, chunk)
+        taken += len(chunks_to_elements([chunk]))
+    return list(chunks_to_elements(chunks))
 
 
 def snapshot(message: Any) -> dict[str, Any]:
