@@ -2,19 +2,22 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from sequence_extension.diagnosis import diagnose
+from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue, LengthsOnly
 from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.gates import Gates
 from sequence_extension.report import Row, Worst, report_entry, rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
 from sequence_extension.tokenizers import load_texts, with_texts
+
+Watch = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Wanted:
     Attributes:
         as_json: The entry of the JSON report.
         details: So many of the worst rollouts as lines of text.
+        drawn: So many of the worst rollouts themselves, to be drawn.
         colours: Whether these lines have colours.
         gates: Limits that each rollout is held to.
         named: Whether the file is named, as there are several.
@@ -32,6 +36,7 @@ class Wanted:
 
     as_json: bool = False
     details: int = 0
+    drawn: int = 0
     colours: bool = False
     gates: Gates = field(default_factory=Gates)
     named: bool = False
@@ -56,12 +61,14 @@ class Item:
         failed: Gates that it fails.
         entry: Its JSON text; empty where text was asked for.
         lines: Its lines, where it is among the worst up to here.
+        rollout: Itself, where it is among the worst up to here.
     """
 
     row: Row
     failed: tuple[str, ...] = ()
     entry: str = ""
     lines: tuple[str, ...] = ()
+    rollout: Rollout | None = None
 
 
 @dataclass(frozen=True)
@@ -90,53 +97,61 @@ def open_rollouts(path: str) -> IO[bytes]:
     return sys.stdin.buffer
 
 
-def scan_stream(stream: IO[bytes], wanted: Wanted, file: str = "") -> Iterator[Item | Trouble]:
+def scan_stream(
+    stream: IO[bytes], wanted: Wanted, file: str = "", watch: Watch | None = None
+) -> Iterator[Item | Trouble]:
     """The rollouts of one open file, diagnosed as they come; memory holds one at a time.
+
+    Args:
+        stream, file: The file and its name.
+        wanted: What is asked of each rollout.
+        watch: Is told how many bytes have been read.
 
     Yields:
         In the order of the file; a file without rollouts gives a sentence.
     """
     empty = True
     texts = wanted.texts()
-    worst: Worst[None] = Worst(wanted.details)
+    worst: Worst[None] = Worst(max(wanted.details, wanted.drawn))
     for found in iter_rollouts(stream):
         empty = False
+        if watch is not None:
+            watch(stream.tell())
         if isinstance(found, FileIssue):
             yield Trouble(file, found)
             continue
         source = found if isinstance(found, LengthsOnly) else diagnose(with_texts(found, texts))
         row = rollout_row(source, file if wanted.named else "")
         failed = wanted.gates.failures(row)
+        entry, lines, kept = "", [], None
         if wanted.as_json:
-            entry = report_entry(source) | ({"file": file} if wanted.named else {})
-            yield Item(row, failed, json.dumps(entry, allow_nan=False))
-        elif worst.admits(row.severity):
+            made = report_entry(source) | ({"file": file} if wanted.named else {})
+            entry = json.dumps(made, allow_nan=False)
+        if worst.admits(row.severity):
             worst.offer(row.severity, None)
-            lines = rollout_lines(source, row, failed, Paint(wanted.colours))
-            yield Item(row, failed, lines=tuple(lines))
-        else:
-            yield Item(row, failed)
+            if wanted.details:
+                lines = rollout_lines(source, row, failed, Paint(wanted.colours))
+            if wanted.drawn and isinstance(source, Diagnosis):
+                kept = source.rollout
+        yield Item(row, failed, entry, tuple(lines), kept)
     if empty:
         yield Trouble(file, FileIssue("It holds no rollout."))
 
 
-def scan_file(path: str, wanted: Wanted) -> Iterator[Item | Trouble]:
+def scan_file(path: str, wanted: Wanted, watch: Watch | None = None) -> Iterator[Item | Trouble]:
     """The rollouts of one file; a sentence where it cannot be opened or read to its end."""
     file = file_label(path)
     try:
         with open_rollouts(path) as stream:
-            yield from scan_stream(stream, wanted, file)
+            yield from scan_stream(stream, wanted, file, watch)
     except OSError as error:
         yield Trouble(file, FileIssue(f"{error.strerror or error}."))
 
 
-def scan_files(arguments: Sequence[str], wanted: Wanted) -> Iterator[Item | Trouble]:
-    """The rollouts of all files and folders, in order."""
+def expanded(arguments: Sequence[str]) -> Iterator[str | Trouble]:
+    """FILE arguments as files, folders walked."""
     for argument in expand_files(arguments):
-        if isinstance(argument, FileIssue):
-            yield Trouble("", argument)
-        else:
-            yield from scan_file(argument, wanted)
+        yield Trouble("", argument) if isinstance(argument, FileIssue) else argument
 
 
 def trouble_lines(troubles: Sequence[Trouble], most: int = 5) -> list[str]:

@@ -29,7 +29,7 @@ MODULES = {
 # The line of design: rooms and modules, the earlier ones first; those of one row may use each
 # other. A module of a room that is named on its own stands there.
 LINE = """
-    __init__ text html
+    __init__ text html streams
     cookbook
     rollout tokenizers
     edits
@@ -43,6 +43,8 @@ LINE = """
     report report_text gates scan training
     overview
     figures
+    html_report
+    command
     page
     cli
     __main__

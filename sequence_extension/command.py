@@ -1,0 +1,196 @@
+"""One run of the command: read, report, and hold the rollouts to the limits."""
+
+import importlib.util
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NoReturn
+
+from tqdm import tqdm
+
+from sequence_extension.gates import Failures, Gates
+from sequence_extension.report import Row, Totals, Worst
+from sequence_extension.report_text import Paint, summary_lines
+from sequence_extension.rollout import Rollout
+from sequence_extension.scan import (
+    Item,
+    Trouble,
+    Wanted,
+    expanded,
+    file_label,
+    scan_file,
+    trouble_lines,
+)
+from sequence_extension.streams import complain, flush_out, has_colours, write_out
+from sequence_extension.text import count_of, printable
+from sequence_extension.tokenizers import TokenizerError
+
+# Of the HTML report: rollouts in its table, and rollouts that are drawn.
+PAGE_ROWS = 200
+PAGE_DRAWN = 12
+
+
+@dataclass
+class Collected:
+    """What one run keeps: sums, and the worst rollouts; bounded, however many were read."""
+
+    wanted: Wanted
+    totals: Totals = field(default_factory=Totals)
+    failures: Failures = field(default_factory=Failures)
+    troubles: list[Trouble] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.told: Worst[tuple[str, ...]] = Worst(self.wanted.details)
+        self.rows: Worst[Row] = Worst(PAGE_ROWS if self.wanted.drawn else 0)
+        self.drawn: Worst[tuple[Row, Rollout]] = Worst(self.wanted.drawn)
+
+    def add(self, item: Item) -> None:
+        """Count one rollout in, and keep of it what is among the worst."""
+        row = item.row
+        self.totals.add(row)
+        self.failures.add(row, item.failed)
+        if item.lines:
+            self.told.offer(row.severity, item.lines)
+        self.rows.offer(row.severity, row)
+        if item.rollout is not None:
+            self.drawn.offer(row.severity, (row, item.rollout))
+
+
+def call_problem(options: Namespace) -> str:
+    """What makes no sense about a call, before anything is read; empty for nothing."""
+    if options.html is None:
+        return ""
+    if importlib.util.find_spec("vl_convert") is None:
+        return "--html needs vl-convert-python: install `sequence-extension[html]`"
+    if any(os.path.exists(f) and same_file(f, options.html) for f in options.files):
+        return f"--html would write over {options.html}, which is to be read"
+    return ""
+
+
+def same_file(left: str, right: str) -> bool:
+    """Whether two paths lead to one file."""
+    return os.path.exists(right) and os.path.samefile(left, right)
+
+
+def run_command(options: Namespace) -> int:
+    """The command behind its arguments; returns the exit code.
+
+    Raises:
+        OutputError: Standard output does not take the report.
+    """
+    wanted = Wanted(
+        as_json=options.json,
+        details=0 if options.json else options.show,
+        drawn=0 if options.html is None else PAGE_DRAWN,
+        colours=has_colours(sys.stdout),
+        gates=Gates(options.max_datums, options.fail_on),
+        named=len(options.files) > 1 or os.path.isdir(options.files[0]),
+        tokenizer=options.tokenizer,
+        trust_remote_code=options.trust_remote_code,
+    )
+    problem = call_problem(options)
+    try:
+        wanted.texts()
+    except TokenizerError as error:
+        problem = f"--tokenizer: {error}"
+    if problem:
+        complain(printable(f"sequence-extension: {problem}"))
+        return 2
+    collected = Collected(wanted)
+    if options.json:
+        write_out('{"trajectories": [')
+    for item in with_progress(options.files, wanted):
+        if isinstance(item, Trouble):
+            collected.troubles.append(item)
+            continue
+        if options.json:
+            write_out(", " * bool(collected.totals.rollouts) + item.entry)
+        collected.add(item)
+    if options.json:
+        write_out("]}\n")
+    else:
+        write_text(collected)
+    flush_out()
+    return conclude(collected, options)
+
+
+def with_progress(arguments: list[str], wanted: Wanted) -> Iterator[Item | Trouble]:
+    """The rollouts of all files, with a bar on standard error where that is a terminal."""
+    files = list(expanded(arguments))
+    sizes = [
+        os.path.getsize(file) if isinstance(file, str) and os.path.isfile(file) else 0
+        for file in files
+    ]
+    shown = sys.stderr is not None and sys.stderr.isatty() and "-" not in arguments
+    done = 0
+    with tqdm(
+        total=sum(sizes), unit="B", unit_scale=True, delay=1, leave=False, disable=not shown
+    ) as bar:
+        for file, size in zip(files, sizes, strict=True):
+            if isinstance(file, Trouble):
+                yield file
+                continue
+            yield from scan_file(file, wanted, partial(move_bar, bar, done) if shown else None)
+            done += size
+
+
+def move_bar(bar: "tqdm[NoReturn]", done: int, at: int) -> None:
+    """Set the bar to byte `at` of a file that stands behind `done` others."""
+    bar.update(done + at - bar.n)
+
+
+def write_text(collected: Collected) -> None:
+    """The report for people: the worst rollouts first, then the sums.
+
+    Raises:
+        OutputError: Standard output does not take it.
+    """
+    totals = collected.totals
+    if not totals.rollouts:
+        return
+    told = collected.told.ordered()
+    for lines in told:
+        write_out("\n".join(lines) + "\n\n")
+    left = totals.rollouts - len(told)
+    if left:
+        write_out(f"{count_of(left, 'more rollout')}, no worse than these: --show N\n\n")
+    write_out("\n".join(summary_lines(totals, Paint(collected.wanted.colours))) + "\n")
+
+
+def conclude(collected: Collected, options: Namespace) -> int:
+    """Write the page, say what was not read and which limit does not hold: the exit code."""
+    lines = trouble_lines(collected.troubles)
+    failed = bool(lines)
+    if options.html is not None and collected.totals.rollouts:
+        failed |= not write_page(collected, options, lines)
+    for line in lines:
+        complain(f"not read: {line}")
+    verdict = collected.failures.sentence(collected.totals.rollouts)
+    if verdict and options.json:
+        complain(verdict)
+    elif verdict:
+        write_out(f"\n{Paint(collected.wanted.colours)('red', verdict)}\n")
+    return 2 if failed else 1 if verdict else 0
+
+
+def write_page(collected: Collected, options: Namespace, issues: list[str]) -> bool:
+    """Write the HTML report; False, with a line on standard error, where it cannot be written."""
+    from sequence_extension.html_report import report_page
+
+    names = [os.path.basename(file_label(file).rstrip("/")) for file in options.files]
+    title = "Report on " + ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+    page = report_page(
+        title, collected.totals, collected.rows.ordered(), collected.drawn.ordered(), issues
+    )
+    try:
+        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(page)
+    except OSError as error:
+        complain(printable(f"{options.html} cannot be written: {error.strerror or error}."))
+        return False
+    if not options.json:
+        write_out(f"\nHTML report: {printable(options.html)}\n")
+    return True

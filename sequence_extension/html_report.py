@@ -1,0 +1,278 @@
+"""The report as one HTML file that needs nothing else: no network, no script, no marimo."""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import pandas as pd
+
+from sequence_extension.alignment import alignment_table, window
+from sequence_extension.break_table import break_facts, break_marks, break_table, break_title
+from sequence_extension.cost import cost_sentence
+from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.figures.breaks import break_chart
+from sequence_extension.figures.palette import PALETTE
+from sequence_extension.figures.runs import runs_chart, runs_finding
+from sequence_extension.figures.strip import strip_chart, strip_finding
+from sequence_extension.html import code_spans, fold, scroll_box, table_html
+from sequence_extension.overview import WINDOW, counts_table, window_places
+from sequence_extension.report import Row, Totals
+from sequence_extension.rollout import Rollout
+from sequence_extension.text import count_of, printable, share_text
+from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence, remedy
+
+# Bytes of the whole file, and of the rollouts in detail; what is left is for the tables.
+MAX_PAGE_BYTES = 1_500_000
+MAX_DETAIL_BYTES = 1_100_000
+# Rows of the table of rollouts, rollouts in detail, breaks drawn of each, datums of a figure.
+MAX_ROWS = 200
+MAX_DRAWN = 12
+MAX_BREAKS = 4
+MAX_DATUMS = 60
+MAX_ISSUES = 20
+# Stands for the colour of the page's text while a figure is drawn; in no palette.
+PAGE_INK = "#010203"
+
+
+class MissingExtra(RuntimeError):
+    """What draws the figures is not installed."""
+
+
+@cache
+def drawing_config() -> dict[str, Any]:
+    """Vega's configuration of text that takes the colour of the page."""
+    names = ("guide-label", "guide-title", "group-title")
+    return {
+        "aria": False,
+        "font": "system-ui, sans-serif",
+        "style": {name: {"fill": PAGE_INK} for name in names},
+        "title": {"color": PAGE_INK},
+    }
+
+
+def figure_svg(figure: Any, number: int) -> str:
+    """A figure as SVG for use inside HTML, in a light page and a dark one.
+
+    Args:
+        figure: What it draws is its `to_dict()`.
+        number: Of the figure in the page, so that no two names in it are the same.
+
+    Raises:
+        MissingExtra: vl-convert is not installed.
+    """
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise MissingExtra(
+            "--html needs vl-convert-python: pip install 'sequence-extension[html]'"
+        ) from None
+    spec = json.loads(json.dumps(figure.to_dict()))
+    drawn = str(vl_convert.vegalite_to_svg(spec, config=drawing_config()))
+    drawn = drawn.replace(PAGE_INK, "currentColor")
+    drawn = re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", drawn)
+    drawn = re.sub(r'\bid="([^"]+)"', rf'id="f{number}-\1"', drawn)
+    drawn = drawn.replace("url(#", f"url(#f{number}-").replace('href="#', f'href="#f{number}-')
+    label = html.escape(figure.description)
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def figure_html(figure: Any, title: str, number: int) -> str:
+    """A figure with its finding as text; names of lanes stay while the drawing scrolls."""
+    lanes = "".join(
+        f'<span style="top:{top}px">{html.escape(name)}</span>'
+        for top, name in getattr(figure, "lanes", ())
+    )
+    side = (
+        f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px">{lanes}</div>'
+        if lanes
+        else ""
+    )
+    box = scroll_box(figure_svg(figure, number), title)
+    return (
+        f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b></figcaption>'
+        f'<div class="seq-body">{side}{box}</div></figure>'
+    )
+
+
+def note(text: str, kind: str = "") -> str:
+    """One sentence in a box."""
+    return f'<p class="seq-note {kind}">{html.escape(text)}</p>'
+
+
+def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
+    """One break: drawn, in words, what helps, and the same facts as a table."""
+    item = diagnosis.breaks[at]
+    table = break_table(diagnosis, item)
+    sentences = [cause_sentence(item), *item.hints]
+    if item.cause not in {earlier.cause for earlier in diagnosis.breaks[:at]}:
+        sentences.append(remedy(item.cause))  # said once
+    words = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    facts = scroll_box(table_html(break_facts(table), merged=2), "The same facts as a table")
+    drawn = figure_html(break_chart(table), break_title(diagnosis, item), number)
+    return f"{drawn}<ul>{words}</ul>{fold('The same facts as a table', facts)}"
+
+
+def datum_figures(diagnosis: Diagnosis, number: int) -> str:
+    """The rollout as runs, and a window of tokens around its first break."""
+    places = window_places(diagnosis)
+    if not places:
+        return ""
+    marks = break_marks(diagnosis)
+    parts = []
+    if len(diagnosis.built.data) <= MAX_DATUMS and len(diagnosis.runs) <= 10 * MAX_DATUMS:
+        drawn = runs_chart(diagnosis.runs, marks)
+        parts.append(figure_html(drawn, runs_finding(diagnosis.runs), number))
+    datum, start = next(iter(places.values()))
+    rows = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab, [datum])
+    seen = window(rows, start, WINDOW)
+    near = [mark for mark in marks if mark[0] == datum]
+    parts.append(figure_html(strip_chart(seen, breaks=near), strip_finding(seen), number + 1))
+    return "".join(parts)
+
+
+def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
+    """One rollout in detail; its heading is `rollout-<place>`.
+
+    Args:
+        rollout: Any rollout, also one that is refused.
+        place: Its place in the page.
+        drawn: With figures.
+    """
+    diagnosis = diagnose(rollout)
+    name = html.escape(printable(rollout.name, 120))
+    parts = [f'<section><h2 id="rollout-{place}">{name}</h2>']
+    if diagnosis.built.error_message is not None:
+        parts.append(note(f"Refused: {diagnosis.built.error_message}", "seq-error"))
+    else:
+        parts.append(f"<p>{html.escape(cost_sentence(diagnosis))}</p>")
+    lineage = lineage_sentence(diagnosis)
+    parts += [note(lineage)] if lineage else []
+    for item in diagnosis.warnings[:MAX_ISSUES]:
+        parts.append(note(f"{item.code}: {' '.join([item.message, *item.hints])}"))
+    shown = len(diagnosis.breaks[:MAX_BREAKS]) if drawn else 0
+    parts += [break_section(diagnosis, at, 100 * place + at) for at in range(shown)]
+    left = len(diagnosis.breaks) - shown
+    if left > 0:
+        more = "more " if shown else ""
+        parts.append(f"<p>{count_of(left, f'{more}break')} not drawn; the JSON report has all.</p>")
+    if drawn:
+        parts.append(datum_figures(diagnosis, 100 * place + 90))
+    return "".join([*parts, "</section>"])
+
+
+def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
+    """The rollouts as a table, worst first; some lead to their details."""
+    several = any(row.file for row in rows)
+    frame = pd.DataFrame(
+        [
+            {
+                "place": place + 1,
+                "rollout": printable(row.name, 80),
+                **({"file": printable(row.file, 80)} if several else {}),
+                "turns": row.turns,
+                "datums": f"at least {row.datums}" if row.lengths_only else str(row.datums),
+                "main cause": "refused"
+                if row.error
+                else cause_name(max(row.causes, key=lambda cause: row.causes[cause], default="")),
+                "tokens": row.processed,
+                "read again": sum(row.again.values()),
+                "warnings": sum(row.warnings.values()),
+                "group": printable(row.group or "", 30),
+            }
+            for place, row in enumerate(rows)
+        ]
+    )
+    return scroll_box(table_html(frame, "Worst first", links=links), "Rollouts, worst first")
+
+
+def sums_html(totals: Totals) -> str:
+    """The sums over all rollouts, the causes with their price, and what helps."""
+    spread = ", ".join(
+        f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
+        for count, number in sorted(totals.datums_per_rollout.items())[:8]
+    )
+    refused = f" {totals.refused:,} refused." if totals.refused else ""
+    spread = f" ({spread})" if spread else ""
+    parts = [
+        f"<p><b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')}: "
+        f"<b>{count_of(totals.datums, 'datum')}</b>{spread}.{refused}</p>",
+        f"<p><b>{count_of(totals.processed, 'token')}</b> through the model: "
+        f"{share_text(totals.processed, totals.unmerged)}; {totals.again.total():,} are read again."
+        "</p>",
+    ]
+    counts = counts_table(totals)
+    if len(counts):
+        parts.append(scroll_box(table_html(counts, "Causes and warnings"), "Causes and warnings"))
+    return "".join(parts)
+
+
+def style() -> str:
+    """The sheet, with the palette's colours as variables."""
+    colours = "".join(f"--seq-{name}:{entry['fill']};" for name, entry in PALETTE.items())
+    rules = files("sequence_extension").joinpath("report.css").read_text(encoding="utf-8")
+    return f":root{{{colours}}}\n{rules}"
+
+
+def report_page(
+    title: str,
+    totals: Totals,
+    rows: Sequence[Row],
+    drawn: Sequence[tuple[Row, Rollout]],
+    issues: Sequence[str] = (),
+) -> str:
+    """The whole page, at most `MAX_PAGE_BYTES` whatever was read.
+
+    Args:
+        title: What was read.
+        totals: Sums over all rollouts.
+        rows: The worst rollouts, worst first; at most `MAX_ROWS` are listed.
+        drawn: The worst of these, to be drawn; at most `MAX_DRAWN`.
+        issues: Sentences on what could not be read.
+
+    Raises:
+        MissingExtra: vl-convert is not installed.
+    """
+    sections: list[str] = []
+    links: dict[int, str] = {}
+    listed = rows[:MAX_ROWS]
+    room = MAX_DETAIL_BYTES
+    for place, (row, rollout) in enumerate(drawn[:MAX_DRAWN]):
+        section = rollout_section(rollout, place)
+        if len(section.encode()) > room:
+            section = rollout_section(rollout, place, drawn=False)
+        if len(section.encode()) > room:
+            break
+        sections.append(section)
+        links |= {at: f"rollout-{place}" for at, other in enumerate(listed) if other is row}
+        room -= len(section.encode())
+    told = [note(f"Not read: {issue[:1500]}", "seq-error") for issue in issues[:MAX_ISSUES]]
+    if len(issues) > MAX_ISSUES:
+        told.append(note(f"{len(issues) - MAX_ISSUES:,} more were not read.", "seq-error"))
+    left = totals.rollouts - len(listed)
+    name = html.escape(printable(title, 160))
+    made = ", ".join(
+        f"{each} {version(each)}" for each in ("sequence-extension", "tinker-cookbook")
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'\">"
+        f"<title>{name}: sequence extension</title><style>{style()}</style></head><body><main>"
+        f"<h1>{name}</h1>{''.join(told)}{sums_html(totals)}"
+        f"{rows_table(listed, links) if listed else ''}"
+        f"{f'<p>{left:,} more rollouts are not listed; they are no worse.</p>' if left else ''}"
+        f"{''.join(sections)}"
+        f'<p class="seq-muted">Made with {made}. {code_spans(FOOT)}</p></main></body></html>\n'
+    )
+
+
+FOOT = (
+    "A datum is one training example of `trajectory_to_data`; a turn splits where its prompt does "
+    "not start with all tokens before it. Turns and positions count from 0."
+)

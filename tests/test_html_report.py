@@ -1,0 +1,160 @@
+"""The report as one HTML file, through the command.
+
+Invariants:
+
+1. Alone: it opens with the network cut, without a script, and asks for nothing.
+2. Figures: the worst rollouts are drawn, in light and in dark, in the colour of the page.
+3. Bounded: at most 1.5 MB for any input, and it says what it leaves out.
+4. Escaped: no text of a file is markup.
+5. Output: a page that cannot be written is named; nothing that is read is written over.
+"""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_files import long_rollout
+from playwright.sync_api import Browser, Request
+
+from sequence_extension.cli import main
+from sequence_extension.html_report import MAX_PAGE_BYTES, PAGE_INK
+
+CASES = Path(__file__).parent / "cases.jsonl"
+EVIL = "<img src=x onerror=alert(1)>\"'&"
+
+
+class Seen(HTMLParser):
+    """Tags, ids and links of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on")
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value or "")
+
+
+@pytest.fixture
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The page on some content, as the command writes it."""
+
+    def write(content: Any, code: int = 0) -> str:
+        source, target = tmp_path / "rollouts.json", tmp_path / "page.html"
+        source.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        assert main([str(source), "--html", str(target)]) == code
+        if code == 0:
+            assert f"HTML report: {target}" in capsys.readouterr().out
+        assert target.stat().st_size <= MAX_PAGE_BYTES
+        return target.read_text(encoding="utf-8")
+
+    return write
+
+
+def test_page_needs_nothing_else(write: Any) -> None:
+    """Invariants 1 and 2: every link leads to a place in it, no id stands twice."""
+    page = write(CASES.read_bytes())
+    seen = Seen(page)
+    assert "script" not in seen.tags
+    assert seen.tags.count("svg") > 12
+    assert len(seen.ids) == len(set(seen.ids))
+    assert all(link.startswith("#") and link[1:] in seen.ids for link in seen.links)
+    assert sum(link.startswith("#rollout-") for link in seen.links) == 12
+    assert PAGE_INK not in page
+    assert "currentColor" in page
+    for url in re.findall(r"url\(([^)]*)\)", page):
+        assert url.startswith("#")
+
+
+def test_page_of_many_large_rollouts_is_bounded(write: Any) -> None:
+    """Invariant 3: long rollouts with many breaks, long names, texts and groups."""
+    vocab = {str(token): f"<|{'x' * 400}{token}|>" for token in range(0, 4000, 17)}
+    large = long_rollout(40, 6_000, split=1)
+    rollouts = [
+        {**large, "name": EVIL * 20 + str(n), "group": EVIL * 20, "vocab": vocab} for n in range(16)
+    ]
+    small = [{"transitions": [{"ob": [n], "ac": [1], "logprobs": [-1]}] * 2} for n in range(400)]
+    bad = [{"name": EVIL, "transitions": [7]}] * 60
+    page = write("\n".join(map(json.dumps, [*rollouts, *small, *bad])).encode(), code=2)
+    assert "216 more rollouts are not listed" in page
+    assert "And 55 more." in page
+    assert "more breaks not drawn" in page
+    assert "svg" in Seen(page).tags
+
+
+def test_text_of_a_file_is_no_markup(write: Any) -> None:
+    """Invariant 4: names, groups, texts of tokens, faulty values."""
+    turns = [
+        {"ob": [1, 2], "ac": [3], "logprobs": [None]},
+        {"ob": [1, 4], "ac": [3], "logprobs": [-0.5]},
+    ]
+    vocab = {str(token): EVIL for token in range(5)}
+    good = {"name": EVIL, "group": EVIL, "vocab": vocab, "transitions": turns}
+    page = write([good, {"name": EVIL, "transitions": [{"ob": [EVIL], "ac": []}]}], code=2)
+    assert "img" not in Seen(page).tags
+    assert "&lt;img" in page
+
+
+def test_a_page_that_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Invariant 5."""
+    assert main([str(CASES), "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert "page.html cannot be written: No such file or directory." in capsys.readouterr().err
+    assert main([str(CASES), "--html", "/dev/full"]) == 2
+    assert capsys.readouterr().err == "/dev/full cannot be written: No space left on device.\n"
+    copy = tmp_path / "cases.jsonl"
+    copy.write_bytes(CASES.read_bytes())
+    assert main([str(copy), "--html", str(copy)]) == 2
+    assert "would write over" in capsys.readouterr().err
+    assert copy.read_bytes() == CASES.read_bytes()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_opens_with_the_network_cut(write: Any, browser: Browser, scheme: Any) -> None:
+    """Invariants 1 and 2: no request, no error; text of figures has the page's colour."""
+    page = write(CASES.read_bytes())
+    context = browser.new_context(
+        offline=True, color_scheme=scheme, viewport={"width": 390, "height": 800}
+    )
+    asked: list[str] = []
+    faults: list[str] = []
+    try:
+        tab = context.new_page()
+
+        def note(request: Request) -> None:
+            if not request.url.startswith(("file:", "data:")):
+                asked.append(request.url)
+
+        tab.on("request", note)
+        tab.on("console", lambda message: faults.append(message.text))
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.set_content(page)
+        assert (asked, faults) == ([], [])
+        assert tab.locator("svg").count() > 12
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        body, ground, text = tab.evaluate(
+            """() => {
+              const words = [...document.querySelectorAll("svg text")]
+                .find(text => text.getAttribute("fill") === "currentColor");
+              const page = getComputedStyle(document.body);
+              return [page.color, page.backgroundColor, getComputedStyle(words).fill];
+            }"""
+        )
+        assert text == body
+        assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
+        tab.locator("a[href='#rollout-3']").click()
+        assert tab.locator("#rollout-3").is_visible()
+    finally:
+        context.close()
