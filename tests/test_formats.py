@@ -684,6 +684,31 @@ def test_a_trace_with_branches_is_read_in_the_order_of_its_calls() -> None:
     assert rollout.notes == ("1 sampled node without token ids left out.",)
 
 
+def test_one_of_several_rollouts_without_ids_or_wrong_costs_itself_only() -> None:
+    """Invariants 4 and 6: a judge sampled elsewhere, an agent that failed, a broken entry."""
+    forms = trajectory_forms(SPLIT)
+    trace = forms["verifiers trace"]
+    judge = {"id": "j", "nodes": [{"message": {}, "sampled": True, "token_ids": [], "mask": []}]}
+    failed = {"id": "f", "nodes": [{"message": {}, "token_ids": [], "mask": []}], "errors": [{}]}
+    broken = {"id": "b", "nodes": [{"message": {}, "parent": 7}]}
+    reading = read_bounded(lines({"traces": [judge, trace, failed, broken]}))
+    assert [rollout.name for rollout in reading.rollouts] == ["t", "f"]
+    assert datum_counts(reading) == [2, 0]
+    assert reading.rollouts[0].notes == ("1 trace without token ids left out.",)
+    assert reading.rollouts[1].notes == ("No answer was sampled.",)
+    (problem,) = reading.issues
+    assert "`nodes`, index 0, `parent`" in problem.message
+    rllm = {**forms["rLLM episode"]}
+    rllm["trajectories"] = [{"steps": [{"chat_completions": []}]}, *rllm["trajectories"], 5]
+    reading = read_bounded(lines(rllm))
+    assert datum_counts(reading) == [2]
+    assert len(reading.issues) == 1
+    group = {"trajectories_G": [forms["cookbook"], {"transitions": 5}], "final_rewards_G": [1, 1]}
+    reading = read_bounded(lines(group))
+    assert datum_counts(reading) == [2]
+    assert len(reading.issues) == 1
+
+
 def test_tokens_behind_the_sampled_ones_belong_to_the_next_prompt() -> None:
     """Invariant 2: a node may end with template tokens that nobody sampled."""
     nodes = [

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
-from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.build import RolloutSource, TurnSource, read_each, skipped_note
+from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import label, loose_reward
 
 FIELDS = (
@@ -24,7 +24,8 @@ def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
         return None
     details = rollout_details(value)
     if details is not None:
-        return [read_details(value, detail, number) for number, detail in enumerate(details)]
+        numbered = list(enumerate(details))
+        return read_each(lambda pair: read_details(value, pair[1], pair[0]), numbered, "detail")
     if not is_atif(value):
         return None
     trajectories = [value]
@@ -35,7 +36,7 @@ def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
     sources = [read_trajectory(trajectory) for trajectory in trajectories]
     known = [source for source in sources if source.turns]
     if not known:
-        raise RecordError(
+        raise NoTokens(
             "no step of this ATIF trajectory holds token ids (`metrics.prompt_token_ids` and "
             "`metrics.completion_token_ids`); let the agent collect rollout details"
         )
@@ -101,7 +102,7 @@ def read_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> 
     logprobs = detail.get("logprobs")
     path = ("rollout_details", number)
     if not isinstance(prompts, list) or not isinstance(actions, list):
-        raise RecordError("no `prompt_token_ids` and `completion_token_ids` of turns", path)
+        raise NoTokens("no `prompt_token_ids` and `completion_token_ids` of turns", path)
     if len(prompts) != len(actions):
         raise RecordError(f"{len(prompts):,} prompts for {len(actions):,} completions", path)
     known = logprobs if isinstance(logprobs, list) and len(logprobs) == len(actions) else []

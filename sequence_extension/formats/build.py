@@ -1,12 +1,12 @@
 """What a format read of a rollout, built into the cookbook's objects."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
-from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import (
     read_elements,
     read_logprobs,
@@ -66,6 +66,7 @@ class RolloutSource:
         reward: Of the whole rollout; falls on the last turn where no turn has one.
         notes: Sentences on what was left out.
         joined_lines: Lines of the file that were joined.
+        problem: What kept the rollout from being read at all.
     """
 
     turns: list[TurnSource]
@@ -75,6 +76,36 @@ class RolloutSource:
     reward: Any = None
     notes: list[str] = field(default_factory=list)
     joined_lines: int | None = None
+    problem: RecordError | None = None
+
+
+def read_each(
+    read: Callable[[Any], RolloutSource], entries: Sequence[Any], what: str
+) -> list[RolloutSource]:
+    """The rollouts of one object; those that are wrong do not keep the others from being read.
+
+    Args:
+        read: Reads one entry.
+        entries: Of the object.
+        what: An entry in a word; those without token ids are counted in a note of the first.
+
+    Raises:
+        NoTokens: No entry has token ids.
+    """
+    sources = []
+    without: list[NoTokens] = []
+    for entry in entries:
+        try:
+            sources.append(read(entry))
+        except NoTokens as error:
+            without.append(error)
+        except RecordError as error:
+            sources.append(RolloutSource([], problem=error))
+    if without and not sources:
+        raise without[0]
+    if without:
+        sources[0].notes += skipped_note(len(without), what)
+    return sources
 
 
 def skipped_note(count: int, what: str) -> list[str]:
@@ -138,6 +169,8 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
         RecordError: A value is wrong, a turn has no observation or two, or the turns are too
             many or too long together.
     """
+    if source.problem is not None:
+        raise source.problem
     if len(source.turns) > MAX_ROLLOUT_TURNS:
         why = "".join(f". {note.rstrip('.')}" for note in source.notes[:1])
         raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries{why}", ("transitions",))

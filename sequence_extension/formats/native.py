@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sequence_extension.cookbook import Trajectory, tinker
-from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource
+from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource, read_each
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.responses import is_call, read_call_turn, rollout_id, rollout_key
 from sequence_extension.formats.results import RecordError
@@ -49,12 +49,8 @@ def is_turn(value: Any) -> bool:
     return isinstance(value, dict) and any(key in value for key in keys)
 
 
-def read_trajectory(value: Any, final: Any = None) -> RolloutSource:
+def read_trajectory(value: Any) -> RolloutSource:
     """One trajectory.
-
-    Args:
-        value: The object of the file.
-        final: Reward of its group beside those of its turns.
 
     Raises:
         RecordError: It is no object, or its turns are no list.
@@ -72,7 +68,7 @@ def read_trajectory(value: Any, final: Any = None) -> RolloutSource:
         name=value["name"] if value.get("name") is not None else label(rollout_id(value)),
         group=str(group) if type(group) is int else group,
         vocab=value.get("vocab"),
-        reward=value.get("reward") if final is None else final,
+        reward=value.get("reward"),
     )
 
 
@@ -138,16 +134,14 @@ def read_group(value: dict[str, Any], name: str) -> list[RolloutSource]:
     """The trajectories of a group; each final reward is added to that of the last turn."""
     finals = value.get("final_rewards_G")
     finals = finals if isinstance(finals, list) else []
-    sources = []
-    for number, trajectory in enumerate(value["trajectories_G"]):
-        source = read_trajectory(trajectory)
+    sources = read_each(read_trajectory, value["trajectories_G"], "trajectory")
+    given = label(value.get("group")) or name
+    for number, source in enumerate(sources):
         final = loose_reward(finals[number]) if number < len(finals) else None
         if final and source.turns:
             last = source.turns[-1]
             last.reward = (loose_reward(last.reward) or 0.0) + final
-        source.group = source.group if source.group is not None else label(value.get("group"))
-        source.group = source.group or name
-        sources.append(source)
+        source.group = source.group if source.group is not None else given
     return sources
 
 

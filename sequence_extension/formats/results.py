@@ -20,6 +20,10 @@ class RecordError(ValueError):
         self.line = line
 
 
+class NoTokens(RecordError):
+    """A rollout of a known format in which no token ids were recorded."""
+
+
 @dataclass(frozen=True)
 class FileIssue:
     """One sentence about a file, or about one trajectory in it.

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
-from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.build import RolloutSource, TurnSource, read_each, skipped_note
+from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import label, loose_reward
 from sequence_extension.text import describe_value
 
@@ -22,18 +22,15 @@ def read_rllm(value: Any, index: int) -> list[RolloutSource] | None:
         return None
     episode = label(value.get("id"))
     # Episodes of one task are a group; their ids are `task:number`.
-    group = label(value.get("group_id")) or (episode and label(episode.rpartition(":")[0]))
-    sources = []
-    for number, trajectory in enumerate(trajectories):
-        if not is_trajectory(trajectory):
-            raise RecordError(
-                f"expected a trajectory, got {describe_value(trajectory)}",
-                ("trajectories", number),
-            )
-        name = episode or label(value.get("group_id"))
-        several = number if len(trajectories) > 1 else ""
-        sources.append(read_trajectory(trajectory, label(name, several), group or None))
-    return sources
+    group = label(value.get("group_id")) or label((episode or "").rpartition(":")[0])
+    name = episode or label(value.get("group_id"))
+    numbered = list(enumerate(trajectories))
+    several = len(trajectories) > 1
+    return read_each(
+        lambda pair: read_trajectory(pair[1], label(name, pair[0] if several else ""), group),
+        numbered,
+        "trajectory",
+    )
 
 
 def is_trajectory(value: Any) -> bool:
@@ -45,12 +42,15 @@ def is_trajectory(value: Any) -> bool:
     )
 
 
-def read_trajectory(value: dict[str, Any], name: Any, group: Any) -> RolloutSource:
+def read_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
     """One trajectory; a step that is no model call has no ids and makes no turn.
 
     Raises:
-        RecordError: No step has ids.
+        NoTokens: No step has ids.
+        RecordError: It is no trajectory.
     """
+    if not is_trajectory(value):
+        raise RecordError(f"expected a trajectory, got {describe_value(value)}")
     turns = []
     skipped = 0
     for step in value["steps"]:
@@ -71,7 +71,7 @@ def read_trajectory(value: dict[str, Any], name: Any, group: Any) -> RolloutSour
             )
         )
     if not turns:
-        raise RecordError(
+        raise NoTokens(
             "no step of this rLLM trajectory holds `prompt_ids` and `response_ids`; run it with "
             "an engine that returns token ids"
         )

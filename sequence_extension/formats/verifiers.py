@@ -8,9 +8,10 @@ from sequence_extension.formats.build import (
     MAX_ROLLOUT_TOKENS,
     RolloutSource,
     TurnSource,
+    read_each,
     skipped_note,
 )
-from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import label, loose_reward
 from sequence_extension.text import describe_value
 
@@ -42,12 +43,9 @@ def read_verifiers(value: Any, index: int) -> list[RolloutSource] | None:
         return None
     group = value.get("group")
     group = group.get("id") if isinstance(group, dict) else group
-    sources = []
-    for number, trace in enumerate(traces):
-        if not is_trace(trace):
-            raise RecordError(f"expected a trace, got {describe_value(trace)}", ("traces", number))
-        sources.append(read_trace(trace))
-        sources[-1].group = label(group)
+    sources = read_each(read_trace, traces, "trace")
+    for source in sources:
+        source.group = label(group)
     return sources
 
 
@@ -82,7 +80,7 @@ def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
             )
         )
     if skipped and not turns:
-        raise RecordError(
+        raise NoTokens(
             "no action tokens: the steps of this verifiers result hold no `tokens`; sample with "
             "a client that returns token ids",
             ("transitions", 0),
@@ -97,15 +95,18 @@ def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
     )
 
 
-def read_trace(trace: dict[str, Any]) -> RolloutSource:
+def read_trace(trace: Any) -> RolloutSource:
     """A trace: a turn per sampled node, in the order of the calls.
 
     The observation of a node is the token ids of its ancestors and its own unmasked ones; its
     action is the masked ones.
 
     Raises:
-        RecordError: A parent that is none, too much, or no token ids at all.
+        NoTokens: Answers were sampled, but no token ids recorded.
+        RecordError: No trace, a parent that is none, or too much.
     """
+    if not is_trace(trace):
+        raise RecordError(f"expected a trace, got {describe_value(trace)}")
     nodes = trace["nodes"]
     if len(nodes) > MAX_NODES:
         raise RecordError(f"longer than {MAX_NODES:,} entries", ("nodes",))
@@ -120,8 +121,8 @@ def read_trace(trace: dict[str, Any]) -> RolloutSource:
             skipped += 1
         else:
             spans[number] = (start, end)
-    if not spans:
-        raise RecordError(
+    if skipped and not spans:
+        raise NoTokens(
             "no sampled node of this verifiers trace holds token ids; they are recorded when the "
             "rollout is sampled through a training client"
         )
@@ -131,7 +132,7 @@ def read_trace(trace: dict[str, Any]) -> RolloutSource:
         trace_turns(nodes, spans, call_order(trace, spans)),
         name=label(trace.get("id"), name if name != "agent" else None),
         reward=trace_reward(trace),
-        notes=skipped_note(skipped, "sampled node"),
+        notes=skipped_note(skipped, "sampled node") if spans else ["No answer was sampled."],
     )
 
 
