@@ -1,15 +1,18 @@
-"""Speed of the notebook beside bare notebooks and pages, in one run and one table.
+"""Speed of the notebook beside bare notebooks, pages and imports, in one run and one table.
 
-    uv run python tests/benchmark.py [--rounds N]
+    uv run python tests/benchmark.py [--rounds N] [--only WORD ...] [--old FILE]
 
 Each measure alternates between the notebook and its bare counterpart, so that both meet the same
-machine, and gives the median. Times in the browser are taken in the page.
+machine, and gives the median. Times in the browser are taken in the page. `--old` compares an
+earlier edition that was one file: `git show 072d662:404_sequence_extension.py > old.py`.
 """
 
 import argparse
 import contextlib
-import re
+import gzip
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +23,9 @@ from typing import Any
 import pandas as pd
 from bench_files import bench_files
 from browser import (
-    NOTEBOOK,
     STATIC_URL,
-    Export,
     Reader,
+    clean_environment,
     copy_project,
     export_html,
     launch,
@@ -44,6 +46,21 @@ SIZES = (14, 512, 4_000)
 # The longest list of tokens that one field of the editor takes is 2,000.
 FIELD_TOKENS = 1_990
 
+# The same imports as the tutorial's, and one thing to look at.
+SETUP = """
+import marimo
+
+app = marimo.App()
+
+with app.setup:
+    import html
+
+    import altair as alt
+    import marimo as mo
+    import pandas as pd
+    from tinker_cookbook.rl.data_processing import trajectory_to_data
+
+"""
 FIGURE_CELL = """
 @app.cell
 def _():
@@ -62,6 +79,23 @@ def _(echo):
     mo.Html(f'<pre class="echo">{html.escape(echo.value)}</pre>')
     return
 """
+ONE_LINE = (
+    '{"transitions": [{"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}, '
+    '{"ob": [1, 2, 3, 4], "ac": [5], "logprobs": [-0.5]}]}\n'
+)
+# Seconds since the page was opened until its thread has answered within 0.1 s for a second.
+AT_REST = """
+() => new Promise((done) => {
+  let quiet = 0, last = performance.now();
+  const tick = () => {
+    const now = performance.now();
+    quiet = now - last < 100 ? quiet + now - last : 0;
+    last = now;
+    quiet > 1000 ? done((now - quiet) / 1000) : setTimeout(tick, 16);
+  };
+  tick();
+})
+"""
 
 # From the request that carries an edit to the moment when what is watched has changed on screen.
 # A figure counts as redrawn when its canvas shows other pixels, sampled small.
@@ -76,12 +110,13 @@ WATCH = """
     const data = new Uint32Array(pen.getImageData(0, 0, 160, 24).data.buffer);
     return data.every((pixel) => pixel === data[0]) ? "" : data.join();
   };
+  const START = "The datums, token by token", END = "Why did it split?";
   const look = () => {
     const echo = document.querySelector("pre.echo");
     if (echo) return echo.textContent;
     const cells = [...document.querySelectorAll(".marimo-cell")];
-    const from = cells.findIndex((c) => c.querySelector("h2")?.textContent.startsWith("3. "));
-    const to = cells.findIndex((c) => c.querySelector("h2")?.textContent.startsWith("4. "));
+    const from = cells.findIndex((c) => c.querySelector("h2")?.textContent.endsWith(START));
+    const to = cells.findIndex((c) => c.querySelector("h2")?.textContent.endsWith(END));
     const canvases = cells.slice(from, to).flatMap(all).filter((e) => e.matches("canvas"));
     const drawn = canvases.filter((c) => c.width && c.height).map(pixels);
     return drawn.length && drawn.every(Boolean) ? drawn.join("|") : "";
@@ -111,52 +146,102 @@ class Row:
     measure: str
     value: float
     bare: float | None = None
+    old: float | None = None
     unit: str = "s"
     goal: float | None = None
 
     def text(self) -> str:
         ratio = self.value / self.bare if self.bare else None
-        judged = ratio if self.bare else self.value
-        verdict = "" if self.goal is None or judged is None else f"<= {self.goal:g}"
-        if verdict:
-            verdict += " met" if judged is not None and judged <= (self.goal or 0) else " MISSED"
-        cells = (
-            f"{self.value:.3g} {self.unit}",
-            f"{self.bare:.3g} {self.unit}" if self.bare else "",
-            f"{ratio:.2f}" if ratio else "",
-            verdict,
-        )
-        return f"| {self.measure:<52} |" + "|".join(f" {cell:>13} " for cell in cells) + "|"
+        judged = self.value if ratio is None else ratio
+        verdict = ""
+        if self.goal is not None:
+            verdict = f"<= {self.goal:g} " + ("met" if judged <= self.goal else "MISSED")
+        numbers = [
+            "" if number is None else f"{number:.3g} {self.unit}"
+            for number in (self.value, self.bare, self.old)
+        ]
+        numbers.insert(2, f"{ratio:.2f}" if ratio else "")
+        return table_line(self.measure, [*numbers, verdict])
 
 
-def bare_notebook(folder: Path, name: str, cells: str) -> Path:
-    """A notebook with the setup cell of the tutorial, hence the same imports, and a few cells."""
-    source = NOTEBOOK.read_text(encoding="utf-8")
-    setup = re.search(r"^with app\.setup.*?(?=^@app\.)", source, re.DOTALL | re.MULTILINE)
-    assert setup is not None
+def table_line(measure: str, cells: list[str]) -> str:
+    return f"| {measure:<50} |" + "|".join(f" {cell:>12} " for cell in cells) + "|"
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A notebook to measure, and the options that marimo needs for it."""
+
+    notebook: Path
+    options: tuple[str, ...] = ()
+
+
+def bare_notebook(folder: Path, name: str, cells: str) -> Edition:
     path = folder / name
-    path.write_text(
-        "import marimo\n\napp = marimo.App()\n\n" + setup[0] + cells + "\n", encoding="utf-8"
-    )
-    return path
+    path.write_text(SETUP + cells, encoding="utf-8")
+    return Edition(path)
 
 
-def first_figure(browser: Browser, notebook: Path) -> tuple[float, float]:
-    """Seconds from opening the page to the first drawn figure: new server, then a second reader."""
+def median_of(
+    rounds: int, measure: Callable[[Edition], tuple[float, ...]], *editions: Edition
+) -> list[tuple[float, ...]]:
+    """Medians of what is measured, for each edition; they take turns."""
+    seen: list[list[tuple[float, ...]]] = [[] for _ in editions]
+    for _ in range(rounds):
+        for place, edition in enumerate(editions):
+            seen[place].append(measure(edition))
+    return [tuple(statistics.median(values) for values in zip(*rows, strict=True)) for rows in seen]
+
+
+def first_figures(browser: Browser, edition: Edition) -> tuple[float, float, float]:
+    """Seconds to the first figure on a new server, for the next reader, and layout shift."""
     seconds: list[float] = []
-    with serve("run", notebook) as server:
+    with serve("run", edition.notebook, *edition.options) as server:
         for _ in range(2):
             with seat(browser) as reader:
-                started = time.perf_counter()
                 reader.page.goto(server.url)
                 reader.page.locator(".vega-embed canvas").first.wait_for()
-                seconds.append(time.perf_counter() - started)
-    return seconds[0], seconds[1]
+                seconds.append(reader.page.evaluate("performance.now()") / 1000)
+                reader.page.wait_for_function("window.__answers > 0")
+                reader.settle()
+                shift = reader.page.evaluate("window.__shift")
+    return seconds[0], seconds[1], shift
+
+
+def editor(browser: Browser, edition: Edition) -> tuple[float, float]:
+    """Seconds until the editor shows its first figure, and until it is at rest."""
+    with serve("edit", edition.notebook, *edition.options) as server, seat(browser) as reader:
+        reader.page.set_default_timeout(400_000)
+        reader.page.goto(server.url)
+        reader.page.locator(".vega-embed canvas").first.wait_for()
+        figure = reader.page.evaluate("performance.now()") / 1000
+        reader.page.wait_for_function("window.__answers > 0")
+        return figure, reader.page.evaluate(AT_REST)
+
+
+def export(folder: Path, edition: Edition) -> tuple[float, float, float]:
+    """Seconds of an export without code; KB of the page, and compressed."""
+    started = time.perf_counter()
+    page = export_html(
+        edition.notebook, folder / "page.html", "--no-include-code", *edition.options
+    )
+    seconds = time.perf_counter() - started
+    data = page.text.encode()
+    return seconds, len(data) / 1000, len(gzip.compress(data)) / 1000
+
+
+def process(*words: str | Path) -> float:
+    """Seconds that a Python process takes."""
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *words], check=True, stdout=subprocess.DEVNULL, env=clean_environment()
+    )
+    return time.perf_counter() - started
 
 
 @contextlib.contextmanager
-def open_app(browser: Browser, notebook: Path) -> Iterator[Reader]:
-    with serve("run", notebook) as server, seat(browser) as reader:
+def open_app(browser: Browser, edition: Edition) -> Iterator[Reader]:
+    with serve("run", edition.notebook, *edition.options) as server, seat(browser) as reader:
         reader.open(server)
         yield reader
 
@@ -221,90 +306,157 @@ def least(action: Callable[[], Any], times: int) -> float:
     return min(seconds)
 
 
-def first_paint(browser: Browser, page: Export, rounds: int) -> tuple[float, float]:
-    """Median seconds to the first contentful paint and to the first figure of a static page."""
-    paints: list[float] = []
-    figures: list[float] = []
-    for _ in range(rounds):
-        with seat(browser, answers={STATIC_URL: page.path}) as reader:
-            reader.page.goto(STATIC_URL)
-            reader.page.locator(".vega-embed canvas").first.wait_for()
-            figures.append(reader.page.evaluate("performance.now()") / 1000)
-            paints.append(
-                reader.page.evaluate(
-                    "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-                )
-                / 1000
-            )
-    return statistics.median(paints), statistics.median(figures)
+def first_paint(browser: Browser, page: Path) -> tuple[float, float]:
+    """Seconds to the first contentful paint and to the first figure of a static page."""
+    with seat(browser, answers={STATIC_URL: page}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.page.locator(".vega-embed canvas").first.wait_for()
+        figure = reader.page.evaluate("performance.now()") / 1000
+        paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        return reader.page.evaluate(paint) / 1000, figure
 
 
-def measure(rounds: int) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        folder = Path(name)
-        ours = copy_project(folder / "ours")
-        figure = bare_notebook(folder, "figure.py", FIGURE_CELL)
-        echo = bare_notebook(folder, "echo.py", ECHO_CELLS)
-        browser = launch(playwright)
+class Benchmark:
+    """The measures, each a generator of rows, in the order of the table."""
 
-        pairs = [
-            (first_figure(browser, ours), first_figure(browser, figure)) for _ in range(rounds)
-        ]
-        for place, what in enumerate(("first reader of a new server", "next reader")):
+    def __init__(self, browser: Browser, folder: Path, rounds: int, old: Path | None) -> None:
+        self.browser, self.folder, self.rounds = browser, folder, rounds
+        self.bare = bare_notebook(folder, "figure.py", FIGURE_CELL)
+        self.editions = [Edition(copy_project(folder / "ours")), self.bare]
+        if old:
+            (folder / "old").mkdir()
+            copy = folder / "old" / "old.py"
+            copy.write_bytes(old.read_bytes())
+            self.editions.append(Edition(copy, ("--no-sandbox",)))
+
+    def rows(
+        self,
+        measure: Callable[[Edition], tuple[float, ...]],
+        *names: tuple[str, str, float | None, bool],
+    ) -> Iterator[Row]:
+        """A row for each number that is measured: its name, unit, goal, and whether bare has it."""
+        ours, bare, *rest = median_of(self.rounds, measure, *self.editions)
+        for place, (name, unit, goal, beside) in enumerate(names):
             yield Row(
-                f"first figure, run mode, {what}",
-                statistics.median(mine[place] for mine, _ in pairs),
-                statistics.median(bare[place] for _, bare in pairs),
-                goal=1.3,
+                name,
+                ours[place],
+                bare[place] if beside else None,
+                rest[0][place] if rest else None,
+                unit,
+                goal,
             )
 
-        with open_app(browser, ours) as reader, open_app(browser, echo) as bare:
+    def run(self) -> Iterator[Row]:
+        yield from self.rows(
+            lambda edition: first_figures(self.browser, edition),
+            ("run, first figure, first reader of a server", "s", 1.4, True),
+            ("run, first figure, next reader", "s", 1.4, True),
+            ("run, layout shift while loading", "", 0.1, False),
+        )
+
+    def edit(self) -> Iterator[Row]:
+        yield from self.rows(
+            lambda edition: editor(self.browser, edition),
+            ("edit, first figure", "s", None, True),
+            ("edit, at rest", "s", None, True),
+        )
+
+    def export(self) -> Iterator[Row]:
+        yield from self.rows(
+            lambda edition: export(self.folder, edition),
+            ("export html without code", "s", None, True),
+            ("its page", "KB", None, True),
+            ("its page, compressed", "KB", None, True),
+        )
+
+    def command(self) -> Iterator[Row]:
+        file = self.folder / "one.jsonl"
+        file.write_text(ONE_LINE, encoding="utf-8")
+        bare = ("-c", "import tinker_cookbook.rl.data_processing")
+        old = [edition.notebook for edition in self.editions[2:]]
+        times = [
+            (
+                process("-m", "sequence_extension", file),
+                process(*bare),
+                process("-m", "sequence_extension", "--help"),
+                process(old[0], "--trajectory", file) if old else None,
+            )
+            for _ in range(self.rounds)
+        ]
+        ours, imported, helped, before = zip(*times, strict=True)
+        yield Row(
+            "command, a file of one line",
+            statistics.median(ours),
+            statistics.median(imported),
+            statistics.median(filter(None, before)) if old else None,
+            goal=1.3,
+        )
+        yield Row("command, --help", statistics.median(helped), goal=0.3)
+
+    def redraw(self) -> Iterator[Row]:
+        echo = bare_notebook(self.folder, "echo.py", ECHO_CELLS)
+        with (
+            open_app(self.browser, self.editions[0]) as reader,
+            open_app(self.browser, echo) as bare,
+        ):
             for tokens in SIZES:
                 fill_up(reader, tokens)
                 texts = (ids(tokens), ids(tokens, 2000))
                 yield Row(
                     f"edit to redrawn strip, {tokens:,} tokens",
-                    edit(reader, "Action tokens", ("200 201 202", "200 201"), 2 * rounds),
-                    edit(bare, "Echo", texts, 2 * rounds),
+                    edit(reader, "Action tokens", ("200 201 202", "200 201"), 2 * self.rounds),
+                    edit(bare, "Echo", texts, 2 * self.rounds),
                     goal=2,
                 )
-                # back to the original turns before the next size
-                with reader.answer():
-                    reader.page.get_by_role("button", name="Reset", exact=True).click()
+                reader.remake("Reset")  # back to the original turns before the next size
 
-        for code, words in (("--no-include-code", "without code"), ("--include-code", "with code")):
-            mine = export_html(ours, folder / "ours.html", code)
-            bare_page = export_html(figure, folder / "figure.html", code)
-            yield Row(
-                f"static page {words}",
-                len(mine.text.encode()) / 1000,
-                unit="KB",
-                goal=500,
-            )
-            for kind, seconds, other in zip(
-                ("first paint", "first figure"),
-                first_paint(browser, mine, rounds),
-                first_paint(browser, bare_page, rounds),
-                strict=True,
-            ):
-                yield Row(f"static page {words}, {kind}", seconds, other, goal=1.3)
-        browser.close()
+    def static(self) -> Iterator[Row]:
+        pages = {}
+        for edition in self.editions:
+            pages[edition] = self.folder / f"{edition.notebook.stem}.html"
+            export_html(edition.notebook, pages[edition], *edition.options)
+        yield from self.rows(
+            lambda edition: first_paint(self.browser, pages[edition]),
+            ("static page, first paint", "s", 1.3, True),
+            ("static page, first figure", "s", 1.4, True),
+        )
 
-    for tokens in SIZES:
-        yield Row(f"Python behind one edit, {tokens:,} tokens", 1000 * work(tokens), unit="ms")
+    def python(self) -> Iterator[Row]:
+        for tokens in SIZES:
+            yield Row(f"Python behind one edit, {tokens:,} tokens", 1000 * work(tokens), unit="ms")
+
+
+MEASURES = {
+    "run": Benchmark.run,
+    "edit": Benchmark.edit,
+    "export": Benchmark.export,
+    "command": Benchmark.command,
+    "redraw": Benchmark.redraw,
+    "static": Benchmark.static,
+    "python": Benchmark.python,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each measure")
-    rounds = parser.parse_args().rounds
-    heads = ("notebook", "bare", "ratio", "goal")
-    print(f"| {'measure':<52} |" + "|".join(f" {head:>13} " for head in heads) + "|")
-    print(f"| {'-' * 52} |" + "|".join(f" {'-' * 12}: " for _ in heads) + "|")
-    for row in measure(rounds):
-        print(row.text(), flush=True)
-    print("\nLong rollouts and large files:")
-    print(pd.DataFrame(bench_files()).to_string(index=False))
+    parser.add_argument("--old", type=Path, help="an earlier edition, in one file")
+    parser.add_argument("--only", nargs="+", choices=[*MEASURES, "files"], help="these measures")
+    chosen = parser.parse_args()
+    wanted = chosen.only or [*MEASURES, "files"]
+    heads = ["notebook", "bare", "ratio", "old", "goal"]
+    print(table_line("", heads))
+    print(f"| {'-' * 50} |" + "|".join(f" {'-' * 11}: " for _ in heads) + "|", flush=True)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        browser = launch(playwright)
+        benchmark = Benchmark(browser, Path(name), chosen.rounds, chosen.old)
+        for word, measure in MEASURES.items():
+            for row in measure(benchmark) if word in wanted else ():
+                print(row.text(), flush=True)
+        browser.close()
+    if "files" in wanted:
+        print("\nLong rollouts and large files:")
+        print(pd.DataFrame(bench_files()).to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -53,14 +53,19 @@ CHROMIUM_FLAGS = [
 # What marimo asks on a terminal when it may make an environment.
 QUESTION = "[Y/n]"
 # Generous: the first import of the cookbook on a busy machine takes many seconds.
-PATIENCE_S = 120.0
+PATIENCE_S = 25.0
 
 # Reads the kernel's messages in the page: counts answers, so that a test waits for an event and
-# not for a clock; and keeps what failed, because run mode hides failed cells from the reader.
+# not for a clock; keeps what failed, because run mode hides failed cells from the reader; and sums
+# up by how much of the window anything has jumped.
 LISTEN = """
 window.__answers = 0;
 window.__busy = new Set();
 window.__failures = [];
+window.__shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.__shift += entry.value;
+}).observe({type: "layout-shift", buffered: true});
 const listen = (message) => {
   if (message.op === "completed-run") window.__answers += 1;
   if (message.op !== "cell-op") return;

@@ -157,6 +157,13 @@ def app(browser: Browser, run_server: Server) -> Iterator[Reader]:
         assert reader.faults == []
 
 
+@pytest.fixture(scope="session")
+def app_shift(app: Reader) -> float:
+    """By how much of the window anything had jumped when the app stood; before other tests."""
+    shift: float = app.page.evaluate("window.__shift")
+    return shift
+
+
 @pytest.fixture
 def run_page(app: Reader) -> Iterator[Reader]:
     """A reader of the app, with all cells run, in a wide window.

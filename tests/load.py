@@ -111,6 +111,15 @@ class LoadReader:
 
     async def read(self, seconds: float, all_in: asyncio.Barrier) -> None:
         """Open the app, wait for the others, then edit until the time is over."""
+        try:
+            await self.visit(seconds, all_in)
+        except asyncio.BrokenBarrierError:
+            pass  # another reader has failed and says why
+        except Exception as error:
+            self.tally.failures.append(f"reader {self.number}: {error!r}")
+            await all_in.abort()  # nobody waits for one who will not come
+
+    async def visit(self, seconds: float, all_in: asyncio.Barrier) -> None:
         await asyncio.sleep(ARRIVAL_S * self.number / all_in.parties)
         url = self.server.url.replace("http://", "ws://") + f"ws?session_id={self.session}"
         self.arrived = time.perf_counter()

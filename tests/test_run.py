@@ -89,6 +89,10 @@ def test_link_preview_of_the_app(run_server: Server) -> None:
 # ---- the page
 
 
+def test_nothing_jumps_while_the_page_loads(app_shift: float) -> None:
+    assert app_shift < 0.1
+
+
 def test_app_opens_with_every_cell_run(run_page: Reader) -> None:
     headings = run_page.page.locator("h2").all_inner_texts()
     assert headings[0] == "1. The idea"
