@@ -53,7 +53,7 @@ CHROMIUM_FLAGS = [
 # What marimo asks on a terminal when it may make an environment.
 QUESTION = "[Y/n]"
 # Generous: the first import of the cookbook on a busy machine takes many seconds.
-PATIENCE_S = 25.0
+PATIENCE_S = 120.0
 
 # Reads the kernel's messages in the page: counts answers, so that a test waits for an event and
 # not for a clock; keeps what failed, because run mode hides failed cells from the reader; and sums
