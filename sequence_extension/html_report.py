@@ -109,8 +109,8 @@ def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
     item = diagnosis.breaks[at]
     table = break_table(diagnosis, item)
     sentences = [cause_sentence(item), *item.hints]
-    if item.cause not in {earlier.cause for earlier in diagnosis.breaks[:at]}:
-        sentences.append(remedy(item.cause))  # said once
+    if not at or remedy(item) != remedy(diagnosis.breaks[at - 1]):  # said once for those in a row
+        sentences.append(remedy(item))
     words = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
     facts = scroll_box(table_html(break_facts(table), merged=2), "The same facts as a table")
     drawn = figure_html(break_chart(table), break_title(diagnosis, item), number)
