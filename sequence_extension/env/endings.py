@@ -19,100 +19,131 @@ def explain_ending(episode: Episode) -> str:
     Read from the trajectory (stop reason, metrics, logs, empty observations); the arguments
     of the environment give the limits, the renderer the length of a prompt over budget.
     """
-    spec = episode.spec
-    transitions = episode.rollout.trajectory.transitions
     spans = walk_turns(episode.rollout.trajectory)
     sentences: list[str] = []
-    for turn, transition in enumerate(transitions):
-        metrics, ended = transition.metrics, transition.episode_done
-        reward = number_text(transition.reward)
-        masked = (
-            " Its tokens are masked: mask 0, advantage 0."
-            if metrics.get(PARSE_ERROR_MASKED_METRIC_KEY)
-            else ""
-        )
-        if "truncated_turn" in transition.logs:
+    for turn, transition in enumerate(episode.rollout.trajectory.transitions):
+        event = turn_event(episode, turn)
+        if event:
+            sentences.append(event)
+        broken_call = transition.logs.get("parse_failure_kind") == "content"
+        if broken_call and turn + 1 < len(spans) and spans[turn + 1].splits:
             sentences.append(
-                f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens. "
-                "`terminate_on_length=False` kept it as it was and went on; "
-                f"the turn's reward is {reward}."
+                "The parsed message keeps such a call outside its content, so the renderer "
+                f"writes the answer without it: turn {turn + 1} does not see the broken call, "
+                "and splits."
             )
-        elif metrics.get("max_tokens_reached") and len(transition.ac.tokens):
-            sentences.append(
-                f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens, before "
-                "its end token. `terminate_on_length=True` ended the episode with "
-                f"`context_overflow_reward`, {reward}. The tutor never saw the answer; its "
-                "tokens are trained all the same."
-            )
-        elif metrics.get("max_tokens_reached"):
-            length = episode.renderer.build_generation_prompt(list(episode.messages)).length
-            sentences.append(
-                f"The first prompt takes {length} tokens. With the {spec.max_generation_tokens} "
-                f"reserved for an answer that is over the budget of "
-                f"{spec.max_trajectory_tokens}, so the model was never asked; the cookbook calls "
-                f"this stop `{episode.stop_reason}` all the same. What is left is "
-                f"one empty turn with `context_overflow_reward`, {reward}: no datum comes of "
-                "it, but the reward still counts in its group's mean."
-            )
-        elif metrics.get("context_overflow"):
-            length = episode.renderer.build_generation_prompt(list(episode.messages)).length
-            lost = metrics.get("correct")
-            instead = "" if lost is None else f" instead of the {number_text(lost)} it had earned"
-            sentences.append(
-                f"Turn {turn} was answered, but the next prompt would take {length} tokens; with "
-                f"the {spec.max_generation_tokens} reserved for an answer that is over the "
-                f"budget of {spec.max_trajectory_tokens}. The episode ended there, and turn "
-                f"{turn} got `context_overflow_reward`, {reward},{instead or ' as its reward'}."
-            )
-        elif metrics.get("parse_error") and transition.logs.get("parse_failure_kind") == "content":
-            after = (
-                "used up the policy's retries and ended the episode with its `terminal_reward`"
-                if ended
-                else "was answered with a correction and got minus the policy's `penalty_per_error`"
-            )
-            sentences.append(
-                f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"
-            )
-            if turn + 1 < len(spans) and spans[turn + 1].splits:
-                sentences.append(
-                    "The parsed message keeps such a call outside its content, so the renderer "
-                    f"writes the answer without it: turn {turn + 1} does not see the broken call, "
-                    "and splits."
-                )
-        elif metrics.get("parse_error"):
-            broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
-            if spec.parse_error_policy is not None:
-                sentences.append(
-                    f"{broken} A `ParseErrorPolicy` never retries that: the episode ended with "
-                    f"its `terminal_reward`, {reward}.{masked}"
-                )
-            elif ended:
-                sentences.append(
-                    f"{broken} `terminate_on_parse_error=True` ended the episode with "
-                    f"`failed_parse_reward`, {reward}."
-                )
-            else:
-                sentences.append(
-                    f"{broken} It got `failed_parse_reward`, {reward}, and "
-                    "`terminate_on_parse_error=False` went on with an empty observation."
-                )
         if turn and not transition.ob.length and len(transition.ac.tokens):
             sentences.append(
                 f"Turn {turn} saw nothing at all: the first of its {len(transition.ac.tokens)} "
                 "action tokens begins a datum, so it is no target and cannot be trained."
             )
-    total = number_text(sum(episode.rewards))
+    turns = len(spans)
     if episode.stop_reason == StopReason.COMPLETED:
         sentences.append(
-            f"The tutor ended the episode after its last question, in turn "
-            f"{len(transitions) - 1}. The rewards sum to {total}."
+            f"The tutor ended the episode after its last question, in turn {turns - 1}. "
+            f"The rewards sum to {number_text(sum(episode.rewards))}."
         )
     elif episode.stop_reason == StopReason.MAX_TURNS:
         sentences.append(
-            f"No end came of itself: the limit of {len(transitions)} turns that this page sets "
+            f"No end came of itself: the limit of {turns} turns that this page sets "
             "stopped the episode."
         )
     return " ".join(sentences)
+
+
+def turn_event(episode: Episode, turn: int) -> str:
+    """What befell one turn: cut, over budget, or unreadable; "" for an ordinary one."""
+    transition = episode.rollout.trajectory.transitions[turn]
+    metrics = transition.metrics
+    if "truncated_turn" in transition.logs or metrics.get("max_tokens_reached"):
+        return cut_sentence(episode, turn)
+    if metrics.get("context_overflow"):
+        return overflow_sentence(episode, turn)
+    return parse_sentence(episode, turn) if metrics.get("parse_error") else ""
+
+
+def next_prompt_length(episode: Episode) -> int:
+    """Tokens of the prompt that the conversation at the end would make."""
+    prompt = episode.renderer.build_generation_prompt(list(episode.messages))
+    return int(prompt.length)
+
+
+def cut_sentence(episode: Episode, turn: int) -> str:
+    """An answer that was cut, or a first prompt that left no room for one."""
+    spec = episode.spec
+    transition = episode.rollout.trajectory.transitions[turn]
+    reward = number_text(transition.reward)
+    if "truncated_turn" in transition.logs:
+        return (
+            f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens. "
+            "`terminate_on_length=False` kept it as it was and went on; "
+            f"the turn's reward is {reward}."
+        )
+    if len(transition.ac.tokens):
+        return (
+            f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens, before "
+            "its end token. `terminate_on_length=True` ended the episode with "
+            f"`context_overflow_reward`, {reward}. The tutor never saw the answer; its "
+            "tokens are trained all the same."
+        )
+    return (
+        f"The first prompt takes {next_prompt_length(episode)} tokens. With the "
+        f"{spec.max_generation_tokens} reserved for an answer that is over the budget of "
+        f"{spec.max_trajectory_tokens}, so the model was never asked; the cookbook calls "
+        f"this stop `{episode.stop_reason}` all the same. What is left is "
+        f"one empty turn with `context_overflow_reward`, {reward}: no datum comes of "
+        "it, but the reward still counts in its group's mean."
+    )
+
+
+def overflow_sentence(episode: Episode, turn: int) -> str:
+    """A next prompt over budget, and the reward that it cost."""
+    spec = episode.spec
+    transition = episode.rollout.trajectory.transitions[turn]
+    lost = transition.metrics.get("correct")
+    instead = (
+        " as its reward" if lost is None else f", instead of the {number_text(lost)} it had earned"
+    )
+    return (
+        f"Turn {turn} was answered, but the next prompt would take "
+        f"{next_prompt_length(episode)} tokens; with the {spec.max_generation_tokens} reserved "
+        f"for an answer that is over the budget of {spec.max_trajectory_tokens}. The episode "
+        f"ended there, and turn {turn} got `context_overflow_reward`, "
+        f"{number_text(transition.reward)}{instead}."
+    )
+
+
+def parse_sentence(episode: Episode, turn: int) -> str:
+    """An answer, or a tool call in it, that does not parse."""
+    transition = episode.rollout.trajectory.transitions[turn]
+    reward = number_text(transition.reward)
+    masked = (
+        " Its tokens are masked: mask 0, advantage 0."
+        if transition.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY)
+        else ""
+    )
+    if transition.logs.get("parse_failure_kind") == "content":
+        after = (
+            "used up the policy's retries and ended the episode with its `terminal_reward`"
+            if transition.episode_done
+            else "was answered with a correction and got minus the policy's `penalty_per_error`"
+        )
+        return f"Turn {turn} is a tool call that does not parse: it {after}, {reward}.{masked}"
+    broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
+    if episode.spec.parse_error_policy is not None:
+        return (
+            f"{broken} A `ParseErrorPolicy` never retries that: the episode ended with "
+            f"its `terminal_reward`, {reward}.{masked}"
+        )
+    if transition.episode_done:
+        return (
+            f"{broken} `terminate_on_parse_error=True` ended the episode with "
+            f"`failed_parse_reward`, {reward}."
+        )
+    return (
+        f"{broken} It got `failed_parse_reward`, {reward}, and "
+        "`terminate_on_parse_error=False` went on with an empty observation."
+    )
 
 
 def turn_facts(episode: Episode) -> pd.DataFrame:

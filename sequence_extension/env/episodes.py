@@ -11,6 +11,7 @@ from sequence_extension.cookbook import (
     RolloutLimits,
     TokenCompleter,
     TokensWithLogprobs,
+    Trajectory,
     wait_for,
 )
 from sequence_extension.env.policies import ScriptedPolicy
@@ -152,21 +153,6 @@ async def play_episode(
         rollout_limits=RolloutLimits(max_turns=4 * spec.turns + 4),
     )
     messages: list[Any] = list(env.messages)
-    lines: list[Line] = []
-    told = 0
-    for turn, transition in enumerate(trajectory.transitions):
-        until = heard[turn] if turn < len(heard) else len(messages)
-        for message in messages[told:until]:
-            if message["role"] != "assistant":
-                lines.append(Line(turn, "tutor", str(message["content"])))
-        told = until
-        if turn < len(heard):
-            sampled = str(renderer.tokenizer.decode(list(transition.ac.tokens)))
-            lines.append(Line(turn, "pupil", sampled))
-    last = max(len(trajectory.transitions) - 1, 0)
-    for message in messages[told:]:
-        if message["role"] != "assistant":
-            lines.append(Line(last, "tutor", str(message["content"])))
     seen: list[int] = []
     for transition in trajectory.transitions:
         elements = model_input_to_elements(transition.ob)
@@ -178,9 +164,40 @@ async def play_episode(
             f"{spec.renderer}, {spec.policy}", trajectory, token_texts(renderer.tokenizer, seen)
         ),
         messages=tuple(messages),
-        lines=tuple(lines),
+        lines=tuple(transcript_lines(trajectory, messages, heard, renderer.tokenizer)),
         renderer=renderer,
     )
+
+
+def transcript_lines(
+    trajectory: Trajectory, messages: Sequence[Any], heard: Sequence[int], tokenizer: Any
+) -> list[Line]:
+    """The bubbles of an episode: before each answer what the tutor had added by then.
+
+    Args:
+        trajectory: What was played.
+        messages: The conversation at its end.
+        heard: Length of the conversation when each answer was asked for.
+        tokenizer: Reads the answers.
+    """
+    lines: list[Line] = []
+    start = 0
+    for turn, transition in enumerate(trajectory.transitions):
+        end = heard[turn] if turn < len(heard) else len(messages)
+        lines += tutor_lines(turn, messages[start:end])
+        start = end
+        if turn < len(heard):
+            lines.append(Line(turn, "pupil", str(tokenizer.decode(list(transition.ac.tokens)))))
+    return lines + tutor_lines(max(len(trajectory.transitions) - 1, 0), messages[start:])
+
+
+def tutor_lines(turn: int, messages: Sequence[Any]) -> list[Line]:
+    """The messages that the tutor added, as bubbles."""
+    return [
+        Line(turn, "tutor", str(message["content"]))
+        for message in messages
+        if message["role"] != "assistant"
+    ]
 
 
 def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> list[Episode | str]:

@@ -273,8 +273,8 @@ def _written(renderer: Any, action: Sequence[int], end: Sequence[Any]) -> list[A
     if not end or not isinstance(renderer.get_stop_sequences()[0], str):
         return []
     decode = renderer.tokenizer.decode
-    said, whole = str(decode(list(action))), str(decode(list(end)))
-    shared = next((n for n in range(len(whole), 0, -1) if said.endswith(whole[:n])), 0)
+    decoded, whole = str(decode(list(action))), str(decode(list(end)))
+    shared = next((n for n in range(len(whole), 0, -1) if decoded.endswith(whole[:n])), 0)
     if not shared:
         return []
     for length in range(1, len(end) + 1):

@@ -123,8 +123,8 @@ def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
         datums_after, tokens_before, tokens_after, and in `refused` why tokens were not kept.
     """
     keys = ["renderer", "policy", "turns"]
-    told = ["datums", "tokens"]
-    both = before[[*keys, *told]].merge(
-        after[[*keys, *told, "refused"]], on=keys, suffixes=("_before", "_after")
+    counts = ["datums", "tokens"]
+    both = before[[*keys, *counts]].merge(
+        after[[*keys, *counts, "refused"]], on=keys, suffixes=("_before", "_after")
     )
     return both.dropna(subset=["datums_before", "datums_after"]).reset_index(drop=True)

@@ -74,12 +74,12 @@ def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = F
             tokens = tokenizer.encode(rest, add_special_tokens=False)
         else:
             continue
-        said = str(tokenizer.decode(tokens))
-        if reasoning and reasoning not in said:
+        decoded = str(tokenizer.decode(tokens))
+        if reasoning and reasoning not in decoded:
             continue
-        empty = re.match(r"<think>\s*</think>\s*", said)
+        empty = re.match(r"<think>\s*</think>\s*", decoded)
         if empty and not block:
-            tokens = tokenizer.encode(said[empty.end() :], add_special_tokens=False)
+            tokens = tokenizer.encode(decoded[empty.end() :], add_special_tokens=False)
         return list(tokens)
     if reasoning:
         by_hand = tokenizer.encode(written, add_special_tokens=False)
@@ -126,10 +126,10 @@ def other_end(renderer: Any, tokens: Sequence[int]) -> list[int]:
         others = [stop for stop in stops if stop != tokens[-1]]
         return [*tokens[:-1], others[0]] if tokens[-1] in stops and others else list(tokens)
     end = getattr(renderer.tokenizer, "eos_token_id", None)
-    said = str(renderer.tokenizer.decode(list(tokens)))
-    if end is None or not said.endswith(stops[0]):
+    decoded = str(renderer.tokenizer.decode(list(tokens)))
+    if end is None or not decoded.endswith(stops[0]):
         return list(tokens)
-    body = said.removesuffix(stops[0])
+    body = decoded.removesuffix(stops[0])
     return [*renderer.tokenizer.encode(body, add_special_tokens=False), end]
 
 
@@ -192,14 +192,14 @@ class ScriptedPolicy(TokenCompleter):
             return other_end(self.renderer, tokens)
         if self.behaviour == "no_end" and second:
             return self.without_end(tokens)
-        said = str(self.renderer.tokenizer.decode(tokens))
+        decoded = str(self.renderer.tokenizer.decode(tokens))
         if self.behaviour == "whitespace":
-            said = f" {text}\n".join(said.rsplit(text, 1))
+            decoded = f" {text}\n".join(decoded.rsplit(text, 1))
         elif self.behaviour == "no_space":
-            said = said.removeprefix(" ")
+            decoded = decoded.removeprefix(" ")
         else:
             return tokens
-        return list(self.renderer.tokenizer.encode(said, add_special_tokens=False))
+        return list(self.renderer.tokenizer.encode(decoded, add_special_tokens=False))
 
     def render(self, text: str, reasoning: str = "", block: bool = False) -> list[int]:
         """`render_answer`, each answer once."""
@@ -213,5 +213,5 @@ class ScriptedPolicy(TokenCompleter):
         stops = self.renderer.get_stop_sequences()
         if isinstance(stops[0], int):
             return [token for token in tokens if token not in stops]
-        said = str(self.renderer.tokenizer.decode(tokens)).removesuffix(stops[0])
-        return list(self.renderer.tokenizer.encode(said, add_special_tokens=False))
+        decoded = str(self.renderer.tokenizer.decode(tokens)).removesuffix(stops[0])
+        return list(self.renderer.tokenizer.encode(decoded, add_special_tokens=False))

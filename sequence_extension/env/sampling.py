@@ -22,8 +22,8 @@ from sequence_extension.text import first_sentence
 
 def say_without(secret: str, error: BaseException) -> str:
     """The first sentence of an error, with a secret struck out wherever it stands in it."""
-    said = first_sentence(error)
-    return said.replace(secret, "(key)") if secret else said
+    sentence = first_sentence(error)
+    return sentence.replace(secret, "(key)") if secret else sentence
 
 
 def sample_model(
@@ -68,28 +68,13 @@ def sample_model(
     given_up = threading.Event()
     outcome: list[Any] = []
 
-    class Pupil(TinkerTokenCompleter):
-        """Stops asking as soon as nobody waits for the answer any more."""
-
-        async def __call__(self, *args: Any, **kwargs: Any) -> TokensWithLogprobs:
-            if given_up.is_set():
-                raise TimeoutError("nobody waits for this answer any more")
-            return await super().__call__(*args, **kwargs)
-
     def play_it() -> None:
         service: Any = None
         try:
             service = tinker.ServiceClient(api_key=key) if connect is None else connect(key)
-            client = service.create_sampling_client(base_model=model.strip())
-            if hasattr(client, "result"):  # newer clients give a future of the client
-                client = client.result()
-            pupil = Pupil(client, max_tokens=spec.max_generation_tokens)
-            # The cookbook calls what newer clients deprecate. Not `catch_warnings`: it is of the
-            # whole process, and would be held while the model is waited for.
-            warnings.filterwarnings("ignore", category=FutureWarning, module="tinker_cookbook")
-            played = play_episode(replace(spec, renderer=name), renderer, pupil)
-            outcome.append(asyncio.run(played))
-        except BaseException as error:  # told to the reader, whatever it is
+            playing = replace(spec, renderer=name)
+            outcome.append(play_with_model(playing, renderer, service, model.strip(), given_up))
+        except BaseException as error:  # becomes a sentence for the reader, whatever it is
             outcome.append(error)
         finally:
             with contextlib.suppress(Exception):
@@ -100,6 +85,38 @@ def sample_model(
     worker.start()
     worker.join(patience)
     given_up.set()
+    return result_of(outcome, key, patience)
+
+
+def play_with_model(
+    spec: EpisodeSpec, renderer: Any, service: Any, model: str, given_up: threading.Event
+) -> Episode:
+    """One episode with a model of a service client, on an event loop of its own."""
+    client = service.create_sampling_client(base_model=model)
+    if hasattr(client, "result"):  # newer clients give a future of the client
+        client = client.result()
+    # The cookbook calls what newer clients deprecate. Not `catch_warnings`: it is of the whole
+    # process, and would be held while the model is waited for.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="tinker_cookbook")
+    pupil = Pupil(client, spec.max_generation_tokens, given_up)
+    return asyncio.run(play_episode(spec, renderer, pupil))
+
+
+class Pupil(TinkerTokenCompleter):
+    """A model that is no longer asked once nobody waits for the answer."""
+
+    def __init__(self, client: Any, max_tokens: int, given_up: threading.Event) -> None:
+        super().__init__(client, max_tokens=max_tokens)
+        self.given_up = given_up
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> TokensWithLogprobs:
+        if self.given_up.is_set():
+            raise TimeoutError("nobody waits for this answer any more")
+        return await super().__call__(*args, **kwargs)
+
+
+def result_of(outcome: list[Any], key: str, patience: float) -> tuple[Episode | None, str]:
+    """What the thread left: an episode, an error, or nothing within the patience."""
     if not outcome:
         return None, (
             f"Tinker did not answer within {patience:g} seconds. Check the network and the key."
