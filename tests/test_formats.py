@@ -376,6 +376,17 @@ def test_of_several_samples_the_one_that_goes_on_is_the_turn() -> None:
     assert only(lines(*calls)).trajectory.transitions[0].ac.tokens == A1
 
 
+def test_many_calls_with_several_samples_are_few_notes() -> None:
+    """Invariant 4."""
+    calls = [
+        {"prompt_token_ids": [1] * (1 + 2 * n), "choices": [{"token_ids": [2]}, {"token_ids": [1]}]}
+        for n in range(9)
+    ]
+    notes = only(lines(*calls)).notes
+    assert len(notes) == 4
+    assert notes[-1] == "In all, 9 calls have several samples; 9 samples are left out."
+
+
 SCOPE = {"run_id": "r", "iteration": 0, "group_idx": 0, "traj_idx": 0}
 
 

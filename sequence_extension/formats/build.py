@@ -22,6 +22,8 @@ from sequence_extension.text import count_of, describe_value
 # Of one trajectory; tokens count the history again in every turn, as the work does.
 MAX_ROLLOUT_TURNS = 2_000
 MAX_ROLLOUT_TOKENS = 20_000_000
+# Notes on calls with several samples, of one rollout.
+MAX_SAMPLE_NOTES = 4
 
 
 @dataclass(slots=True)
@@ -123,9 +125,11 @@ def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
         Notes that name the calls and count the samples that were left out.
     """
     notes = []
+    left_out = 0
     for index, turn in enumerate(turns):
         if not turn.others:
             continue
+        left_out += len(turn.others)
         prompt = [] if turn.ob is None else token_list(turn.ob)
         samples = [(turn.ac, turn.logprobs), *turn.others]
         ends = [[*prompt, *token_list(tokens)] for tokens, _ in samples]
@@ -146,6 +150,11 @@ def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
             f"Turn {index:,}: sample {chosen:,} of the {len(samples):,} of its call is the turn "
             f"({why}), {len(samples) - 1:,} left out."
         )
+    if len(notes) > MAX_SAMPLE_NOTES:
+        more = (
+            f"In all, {len(notes):,} calls have several samples; {left_out:,} samples are left out."
+        )
+        notes[MAX_SAMPLE_NOTES - 1 :] = [more]
     return notes
 
 

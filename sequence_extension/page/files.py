@@ -123,6 +123,7 @@ def diagnosis_views(
         views.append(note(diagnosis.built.error_message, "error"))
     else:
         views.append(note(cost_sentence(diagnosis)))
+    views += [note(text, "look") for text in diagnosis.rollout.notes]
     lineage = lineage_sentence(diagnosis)
     views += [note(lineage)] if lineage else []
     views.append(verdict_list(verdicts(diagnosis), most))
