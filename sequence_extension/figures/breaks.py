@@ -32,7 +32,7 @@ BREAK_TOP = 24  # pixels above, for the words at the break
 def break_template() -> Mapping[str, Any]:
     """The figure on its tables: `cells`, `turns` and `breaks`; once per process."""
     scale = alt.Scale(domain=BREAK_LANES, paddingInner=0.16)
-    y = alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None))
+    y = alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None, labels=False))
     cells = alt.Chart(named("cells", "left", "x", "right")).encode(
         y=y,
         tooltip=[

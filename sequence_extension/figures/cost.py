@@ -13,8 +13,8 @@ from sequence_extension.figures.figure import Figure, named, pixels, records
 from sequence_extension.figures.palette import GREY, PALETTE
 from sequence_extension.figures.theme import page_text
 
-SIDE = 170  # pixels of the larger area's sides, and of the curves' height
-AREAS, CURVES, NAMES = 320, 210, 210  # pixels of the areas, of the curves, and of their names
+SIDE, LARGEST = 170, 130  # pixels of the curves' height, and of the sides of the larger area
+AREAS, CURVES, NAMES = 390, 210, 210  # pixels of the areas, of the curves, and of their names
 AXIS = 52  # pixels left of the curves
 FOOT = 40  # pixels below the areas, for their names
 PATTERNS = ["extends", "splits every turn", "this rollout"]
@@ -97,7 +97,7 @@ def cost_areas(once: int, total: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.Da
         total: Tokens that are read if turns split.
     """
     again = total - once
-    scale = SIDE / math.sqrt(max(once, again, 1))
+    scale = LARGEST / math.sqrt(max(once, again, 1))
     rows, words, x = [], [], 0
     lines: list[tuple[int, int, int, int]] = []
     blue, pale = LOOKS["extends"][0], PALETTE["zero"]["fill"]
@@ -108,8 +108,7 @@ def cost_areas(once: int, total: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.Da
         rows.append((x, x + side, SIDE - side, SIDE, fill))
         words.append((x, SIDE + 14, f"{name}|{tokens:,}"))
         x += max(side, text_width(name)) + 24
-    factor = f"{total / once:.1f} times|in all"
-    words.append((0, SIDE - round(scale * math.sqrt(once)) - 28, factor))
+    words.append((x, SIDE + 14, f"in all|{total / once:.1f} times"))
     box = ["left", "right", "top", "bottom"]
     return (
         pd.DataFrame(rows, columns=[*box, "fill"]),

@@ -124,7 +124,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         y += LINE - 4
         left, right = sorted((pixel(mean), end))
         told = f"{number_text(member['reward'])}, so {signed(advantage)}"
-        bars.append((left, right, end, y, sign(advantage)))
+        bars.append((left, max(right, left + 1), end, y, sign(advantage)))
         words.append((right + 9, y, told, "no"))
         y += LINE
         for datum, own in table[table["letter"] == member["letter"]].groupby("datum"):

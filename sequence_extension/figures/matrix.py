@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import EMPTY, filled_cells
+from sequence_extension.figures.cells import EMPTY, filled_cells, text_width
 from sequence_extension.figures.figure import Figure, named, pixels, plot, records
 from sequence_extension.figures.palette import GREY, PALETTE
 from sequence_extension.figures.theme import page_text
@@ -226,7 +226,8 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
         ("came", "the next prompt has"),
     ):
         breaks[column] = [f"{words}: {text}" for text in breaks[column]]
-    width = int(cells["right"].max()) + NOTES
+    longest = max(text_width(text) for text in [*cells["what"], *breaks[TOLD].to_numpy().ravel()])
+    width = max(int(cells["right"].max()) + NOTES, longest + 16)
     letters = width // 7
     members = ["|".join(wrap_words(", ".join(names), letters)) for names in groups["members"]]
     height = int(groups["y"].max()) + ROW + LINE * FACTS

@@ -69,7 +69,7 @@ def runs_template() -> Mapping[str, Any]:
             .mark_text(**page_text(align="left", dx=10))
             .encode(text="label:N"),
             breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
-            *break_sign(breaks),
+            *break_sign(breaks.transform_filter("datum.sign")),
             shown.mark_rect(filled=False, stroke=GREY, strokeWidth=3),
         ]
     ).to_dict()
@@ -149,7 +149,9 @@ def runs_chart(
         {
             "runs": runs_bars(runs, breaks, length, row >= 14),
             "again": hatching(again, length),
-            "breaks": pd.DataFrame(breaks, columns=["datum", "start", "words"]),
+            "breaks": pd.DataFrame(breaks, columns=["datum", "start", "words"]).assign(
+                sign="yes" if row >= 14 else ""
+            ),
             "shown": pd.DataFrame(frame, columns=["datum", "start", "end"]),
         },
         description=(

@@ -28,6 +28,7 @@ STRIP_LANES = [
 ]  # fmt: skip
 STRIP_STEP = 28  # pixels of a lane
 STRIP_TOP = 24  # pixels above, for the words at a break
+NAMELESS = {"labels": False}
 # Rollouts with more tokens or datums than this are drawn as runs, with a window of single
 # tokens.
 STRIP_LIMIT = 600
@@ -206,11 +207,12 @@ def strip_chart(
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
+    template = strip_template() if chart is None else chart.to_dict()
     cells = strip_columns(table)
     marks = strip_breaks(cells, breaks, datums[0])
     width, height = extent(cells, marks), STRIP_STEP * len(STRIP_LANES)
     return Figure(
-        strip_template() if chart is None else chart.to_dict(),
+        template,
         {"cells": cells, "turns": strip_turns(cells, table), "breaks": marks},
         description=strip_description(table, f"Datum {datums[0]}"),
         width=width,
@@ -220,7 +222,8 @@ def strip_chart(
             for place, lane in enumerate(STRIP_LANES)
         ],
         focus=focus_on(marks),
-        bound=plot(width, height, top=STRIP_TOP),
+        # the page keeps the names of the lanes in view
+        bound=plot(width, height, STRIP_TOP, config={**template["config"], "axisY": NAMELESS}),
     )
 
 
