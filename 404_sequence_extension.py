@@ -372,8 +372,8 @@ def _():
 @app.cell(hide_code=True)
 def _():
     group_preset = mo.ui.dropdown(
-        options=list(seq.group.group_presets()),
-        value=next(iter(seq.group.group_presets())),
+        options=list(editor.rewards.group_presets()),
+        value=next(iter(editor.rewards.group_presets())),
         label="Rewards",
         allow_select_none=False,
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sequence_extension.editor.rewards import group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.group import group_rollouts
 from sequence_extension.page.quiz import pose, quiz_card, quiz_questions, quiz_score, quiz_verdict
 
 Turns = list[tuple[list[int], list[int]]]

@@ -8,11 +8,14 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rollouts import CASES, case_rollout, chat, make_rollout, make_turn, picture
 from tinker_cookbook.exceptions import RendererError
 
@@ -236,6 +239,76 @@ def test_an_image_may_stand_anywhere() -> None:
     assert found.built.error_code == "ValueError"
     assert (found.built.error_message or "").startswith("Turn 0, observation index 1: the image")
     assert found.breaks[0].cause == "shortened"
+
+
+# The rules on places once more, word by word, on plain lists
+
+
+def by_the_words(turns: Sequence[tuple[list[int], list[int]]]) -> list[tuple[str, int, int]]:
+    """`header_changed`, `separator_changed` and `end_token_untrained` of turns that all extend."""
+    number = range(len(turns))
+    last = [action[-1] if action else None for _, action in turns]
+    ends = {token for token in last if token is not None and last.count(token) > 1}
+    held = [[], *([*ob, *action] for ob, action in turns[:-1])]
+    added = [ob[len(held[t]) :] for t, (ob, _) in enumerate(turns)]
+    extends = [bool(held[t]) for t in number]
+    fired: list[tuple[str, int, int]] = []
+
+    unfinished = [
+        extends[t] and (not added[t] or (last[t - 1] not in ends and not ends & set(added[t])))
+        for t in number
+    ]
+    for t in number:
+        others = [turns[u][0][-1:] for u in number if u != t and not unfinished[u]]
+        alike = len(others) >= 2 and all(end == others[0] != [] for end in others)
+        if not unfinished[t] and alike and turns[t][0] and turns[t][0][-1:] != others[0]:
+            fired.append(("header_changed", t, len(turns[t][0]) - 1))
+
+    pairs = [pair for text in added for pair in pairwise(text)]
+    boundaries = [t for t in number if extends[t] and added[t] and last[t - 1] in ends]
+    for t in boundaries:
+        end, first = last[t - 1], added[t][0]
+        usual = [b for a, b in pairs if a == end]
+        if len(usual) < 2 or len(set(usual)) > 1:
+            usual = [added[u][0] for u in boundaries if u != t and last[u - 1] == end]
+        if len(usual) < 2 or len(set(usual)) > 1 or first == usual[0]:
+            continue
+        if first == end or (usual[0], first) in pairs or added[t][1:2] == usual[:1]:
+            fired.append(("separator_changed", t, len(held[t])))
+
+    adding = [t for t in number if extends[t] and added[t]]
+    firsts = {added[t][0] for t in adding}
+    rest = [token for t in number for token in added[t][t in adding :]]
+    actions = sum(token is not None for token in last)
+    if actions >= 3 and not ends and len(adding) >= 2 and len(firsts) == 1 and firsts & set(rest):
+        fired.append(("end_token_untrained", adding[0], len(held[adding[0]])))
+    return sorted(fired)
+
+
+@st.composite
+def merged_turns(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
+    """Turns that extend, of few letters, most of them like a chat."""
+    letters = st.integers(1, 5)
+    turns: list[tuple[list[int], list[int]]] = []
+    held: list[int] = []
+    for turn in range(draw(st.integers(1, 6))):
+        usual = draw(st.booleans())
+        fresh = draw(st.lists(letters, max_size=4))
+        if usual:
+            fresh = [*draw(st.sampled_from([[2], [2], [], [1, 2], [3, 2]])), 3, *fresh, 1, 2, 4]
+        action = draw(st.lists(letters, max_size=2)) + draw(
+            st.sampled_from([[1], [1], [], [10 + turn]])
+        )
+        turns.append(([*held, *fresh], action))
+        held = [*held, *fresh, *action]
+    return turns
+
+
+@settings(max_examples=500, deadline=None)
+@given(merged_turns())
+def test_places_agree_with_the_words_of_the_rules(turns: Any) -> None:
+    rules = {"header_changed", "separator_changed", "end_token_untrained"}
+    assert sorted(item for item in codes(*turns) if item[0] in rules) == by_the_words(turns)
 
 
 # Clean rollouts of all renderers of the installed cookbook

@@ -7,15 +7,13 @@ import marimo as mo
 
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import nonzero_targets
+from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
 from sequence_extension.group import (
     GroupResult,
     assemble_group,
-    group_presets,
-    group_rollouts,
     group_summary,
     group_table,
     group_text,
-    parse_rewards,
     preset_group,
 )
 from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss

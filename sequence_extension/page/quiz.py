@@ -20,8 +20,9 @@ from sequence_extension.cookbook import (
 )
 from sequence_extension.datums import build_datums, datum_tensor, nonzero_targets
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.rewards import group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.group import assemble_group, group_rollouts
+from sequence_extension.group import assemble_group
 from sequence_extension.page.once import once
 from sequence_extension.rollout import Rollout, token_trajectory
 from sequence_extension.text import count_of, number_text, signed

@@ -9,9 +9,10 @@ import numpy as np
 from sequence_extension.alignment import alignment_table
 from sequence_extension.datums import build_datums, datum_tensor, nonzero_targets
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.rewards import group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
-from sequence_extension.group import assemble_group, group_rollouts, preset_group
+from sequence_extension.group import assemble_group, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
 from sequence_extension.page.quiz import prefix_checker
