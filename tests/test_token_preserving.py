@@ -10,9 +10,11 @@ Invariants:
 """
 
 import pickle
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -407,6 +409,29 @@ def test_an_environment_with_ways_of_its_own_is_not_wrapped() -> None:
 
     with pytest.raises(TypeError, match="Own is not an EnvFromMessageEnv; let its class inherit"):
         TokenPreservingEnv.of(Own(renderer_of("qwen3"), Sums([(1, 2)])))
+
+
+def test_the_readmes_lines_run() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    (lines,) = (
+        block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "TokenPres" in block
+    )
+    renderer = renderer_of("qwen3")
+    known: dict[str, Any] = {
+        "renderer": renderer,
+        "policy": ScriptedPolicy(renderer, "reasoning"),
+        "message_env": Sums([(2, 3), (5, 3), (8, 7)]),
+        "recipe_builder": SumsGroup(renderer),
+        "do_single_rollout": do_single_rollout,
+        "do_group_rollout": do_group_rollout,
+        "trajectory_to_data": trajectory_to_data,
+        "advantage": 1.0,
+    }
+    body = "".join(f"    {line}\n" for line in lines.splitlines())
+    exec(f"async def main():\n{body}    return group, data", known)
+    group, data = wait_for(known["main"]())
+    assert len(data) == 1
+    assert [len(trajectory_to_data(part, 1.0)) for part in group.trajectories_G] == [1, 1]
 
 
 class Calculator:
