@@ -223,10 +223,10 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
     for row in table.to_dict("records"):
         cut = row["count"] > 1
         more = f"{row['count']} more" if cut else ""
-        told = words[row["kind"]]
+        what = words[row["kind"]]
         rows.append(
             {
-                "what": f"{told}; ✕ {row['mark']} at the break" if row["mark"] else told,
+                "what": f"{what}; ✕ {row['mark']} at the break" if row["mark"] else what,
                 "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
                 "held position": row["held_index"],
                 "held": more if cut and row["held_index"] else row["held_id"],

@@ -261,7 +261,7 @@ def find_breaks(
         share = budget // (len(splits) - number)
         edit = cheapest_edit(*tails, share)
         budget -= edit.work
-        found = Break(
+        item = Break(
             turn=span.turn,
             position=position,
             expected=held[position],
@@ -277,8 +277,8 @@ def find_breaks(
             again=read_again(held, new, position, edit, sequences, span.datum),
         )
         if details:
-            found = with_changes(found, held, new, spans, edit, tails, vocab)
-        breaks.append(found)
+            item = with_changes(item, held, new, spans, edit, tails, vocab)
+        breaks.append(item)
     if any(item.resumes_datum is not None for item in breaks):
         breaks = [
             replace(item, patterns=("takes_turns",)) if item.cause == "new_context" else item
@@ -315,7 +315,7 @@ def bound_sentence(share: int, tails: tuple[Codes, Codes]) -> str:
 
 
 def with_changes(
-    found: Break,
+    item: Break,
     held: Sequence[Any],
     new: Sequence[Any],
     spans: Sequence[TurnSpan],
@@ -325,16 +325,16 @@ def with_changes(
 ) -> Break:
     """The break with what can be said about the elements that changed."""
     blocks: list[Block] | None = None
-    if edit.exact and found.cause in ("removed", "inserted", "replaced"):
+    if edit.exact and item.cause in ("removed", "inserted", "replaced"):
         blocks = kept_blocks(tails[0], tails[1][: edit.taken], edit.kept, cells=2_000_000)
     if blocks is None:
-        return replace(found, lost=part_of(found.origin, spans, found.turn))
-    start = found.position
+        return replace(item, lost=part_of(item.origin, spans, item.turn))
+    start = item.position
     blocks = [(0, 0, start), *((start + a, start + b, length) for a, b, length in blocks)]
-    changes = changes_of(held, new[: start + edit.taken], blocks, spans, found.turn)
-    hints = {} if found.cause == "replaced" else change_hints(changes, vocab)
+    changes = changes_of(held, new[: start + edit.taken], blocks, spans, item.turn)
+    hints = {} if item.cause == "replaced" else change_hints(changes, vocab)
     return replace(
-        found,
+        item,
         lost=lost_part(changes, vocab),
         patterns=tuple(hints),
         hints=tuple(hints.values()),

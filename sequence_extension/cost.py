@@ -70,8 +70,8 @@ def cost_table(diagnosis: Diagnosis) -> pd.DataFrame:
         return pd.DataFrame()
     rows = [("as it is: sum of model_input.length", diagnosis.tokens_processed)]
     rows += [
-        (f"of these read again at turn {found.turn}'s break", found.again)
-        for found in diagnosis.breaks
+        (f"of these read again at turn {item.turn}'s break", item.again)
+        for item in diagnosis.breaks
     ]
     rows.append(("if no turn merged", diagnosis.tokens_unmerged or 0))
     return pd.DataFrame(rows, columns=["what", "tokens"])
@@ -225,7 +225,7 @@ def growth_law(table: pd.DataFrame) -> pd.DataFrame:
 def cost_sentence(diagnosis: Diagnosis) -> str:
     """The price of a rollout in one or two sentences."""
     now, apart = diagnosis.tokens_processed or 0, diagnosis.tokens_unmerged or 0
-    again = sum(found.again for found in diagnosis.breaks)
+    again = sum(item.again for item in diagnosis.breaks)
     sentence = (
         f"{count_of(len(diagnosis.spans), 'turn')} in "
         f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} "

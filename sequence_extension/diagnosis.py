@@ -64,8 +64,8 @@ def diagnose(
     ...     tokens = TokensWithLogprobs(tokens=ac, maybe_logprobs=[-0.5] * len(ac))
     ...     return Transition(tinker.ModelInput.from_ints(ob), tokens, 0.0, False)
     >>> turns = [turn([1, 2], [3, 4, 5]), turn([1, 2, 5, 6], [7])]
-    >>> found = diagnose(Trajectory(turns, tinker.ModelInput.empty()))
-    >>> [(item.turn, item.position, item.cause) for item in found.breaks]
+    >>> diagnosis = diagnose(Trajectory(turns, tinker.ModelInput.empty()))
+    >>> [(item.turn, item.position, item.cause) for item in diagnosis.breaks]
     [(1, 2, 'removed')]
     """
     if isinstance(trajectory, Trajectory):

@@ -96,9 +96,9 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     # as many as are found in the time that the rows of the first band take
     rows = size * (min(3 * 2048, len(new)) // 64 + 100)
     limit = min(size, 200, int((min(rows, budget) / 250) ** 0.5))
-    found = few_changes(held, new, limit)
-    if found is not None:
-        return Edit(*found, size, 50 * (size + found[0] - 2 * found[1]) ** 2)
+    few = few_changes(held, new, limit)
+    if few is not None:
+        return Edit(*few, size, 50 * (size + few[0] - 2 * few[1]) ** 2)
     work, band, most = 50 * limit**2, 2048, simple_edit(held, new)
     while True:
         band = min(band, most) if most > 16 * band else most

@@ -60,7 +60,7 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
     spans: list[TurnSpan] = []
     before: Sequence[Any] = ()
     ends = [(0, 0)]  # elements and tokens of the observation up to each of its chunks
-    said: list[Any] = []
+    action: list[Any] = []
     datum = 0
     for turn, transition in enumerate(trajectory.transitions):
         # Chunks that both observations share are equal without a look: where a file's reader
@@ -69,12 +69,12 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
         pairs = enumerate(zip(before, chunks, strict=False))
         common = min(len(before), len(chunks))
         shared = next((index for index, (old, new) in pairs if old is not new), common)
-        held = ends[-1][0] + len(said)
+        held = ends[-1][0] + len(action)
         rest, fresh = chunks_to_elements(before[shared:]), chunks_to_elements(chunks[shared:])
         del ends[shared + 1 :]
         position = ends[-1][0] + common_prefix_length(rest, fresh)
-        if position == held - len(said):
-            position += common_prefix_length(said, fresh, 0, len(rest))
+        if position == held - len(action):
+            position += common_prefix_length(action, fresh, 0, len(rest))
         if position < held:
             datum += 1
         for chunk in chunks[shared:]:
@@ -83,10 +83,10 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
             else:
                 length, tokens = 1, element_length(chunk)
             ends.append((ends[-1][0] + length, ends[-1][1] + tokens))
-        before, said = chunks, list(transition.ac.tokens)
+        before, action = chunks, list(transition.ac.tokens)
         masked = float(transition.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY, 0.0)) >= 1.0
         length, tokens = ends[-1]
-        spans.append(TurnSpan(turn, datum, held, position, length, len(said), masked, tokens))
+        spans.append(TurnSpan(turn, datum, held, position, length, len(action), masked, tokens))
     return spans
 
 

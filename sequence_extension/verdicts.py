@@ -30,7 +30,7 @@ class Verdict:
         label: The verdict as it is read, such as "extends, but look".
         headline: The finding in a few words.
         sentences: The details, plain text, in reading order.
-        found: The break of a turn that splits.
+        item: The break of a turn that splits.
         warnings: The turn's warnings.
     """
 
@@ -40,7 +40,7 @@ class Verdict:
     label: str
     headline: str
     sentences: tuple[str, ...]
-    found: Break | None = None
+    item: Break | None = None
     warnings: tuple[RolloutWarning, ...] = ()
 
 
@@ -84,15 +84,15 @@ def break_sentences(
 
 def merged_sentence(span: TurnSpan, refused: bool) -> str:
     """What a turn that does not split adds."""
-    said = count_of(span.action, "action token")
+    action = count_of(span.action, "action token")
     if span.extends:
         return (
             f"The observation starts with all {count_of(span.held, 'token')} held and adds "
-            f"{span.observation - span.held}; {said} "
+            f"{span.observation - span.held}; {action} "
             f"{'follows' if span.action == 1 else 'follow'}."
         )
     return (
-        f"Nothing was held before; {count_of(span.tokens, 'observation token')} and {said} "
+        f"Nothing was held before; {count_of(span.tokens, 'observation token')} and {action} "
         f"{'would open' if refused else 'open'} datum {span.datum}."
     )
 

@@ -21,6 +21,7 @@ from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import break_marks, break_table
 from sequence_extension.cost import growth_law, growth_table
 from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.editor.rewards import group_presets, group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.figures.breaks import break_chart
@@ -31,7 +32,7 @@ from sequence_extension.figures.matrix import matrix_chart
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.figures.strip import strip_chart
-from sequence_extension.group import group_presets, group_rollouts, group_table, preset_group
+from sequence_extension.group import group_table, preset_group
 from sequence_extension.staircase import again_runs, staircase_tables
 
 

@@ -41,7 +41,7 @@ def test_verdicts_name_place_cause_and_remedy() -> None:
     assert f'got 25 "{rollout.vocab[25]}"' in said
     assert "Cause: removed." in said
     assert "Remedy: " in said
-    assert listed[1].found is not None
+    assert listed[1].item is not None
 
 
 def test_verdict_of_a_turn_that_extends_but_should_be_looked_at() -> None:
@@ -176,8 +176,8 @@ def test_cause_and_remedy_are_said_once() -> None:
     turns = [([turn, 1000 + turn], [2000 + turn]) for turn in range(4)]
     listed = verdicts(diagnose(make_rollout(*turns)))
     said = [item.sentences[1:3] for item in listed if item.kind == "splits"]
-    assert listed[1].found is not None
-    assert said[0][1] == f"Remedy: {remedy(listed[1].found)}"
+    assert listed[1].item is not None
+    assert said[0][1] == f"Remedy: {remedy(listed[1].item)}"
     for cause, helps in said[1:]:
         assert cause == "Cause: new context. As for turn 1."
         assert helps == "Remedy: as for turn 1."

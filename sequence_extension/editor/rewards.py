@@ -141,8 +141,8 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
         try:
             rewards.append(parse_reward(word))
         except FieldError as error:
-            told = str(error).replace("`", '"')
-            return None, f"Rollout {name}, turn {turn}: the reward {told}"
+            problem = str(error).replace("`", '"')
+            return None, f"Rollout {name}, turn {turn}: the reward {problem}"
         if abs(rewards[-1]) > MAX_REWARD:
             return None, (
                 f"Rollout {name}, turn {turn}: keep rewards between "
