@@ -788,6 +788,23 @@ def test_events_of_several_rollouts_and_attempts() -> None:
     assert reading.rollouts[0].notes == ("1 failed call left out.",)
 
 
+def test_spans_of_one_call_count_once() -> None:
+    """Invariant 3: the client and the proxy both leave one; others say nothing of tokens."""
+    spans = trajectory_forms(MERGED)["Agent Lightning spans"]
+    for number, span in enumerate(spans):
+        span["attributes"]["gen_ai.response.id"] = f"c{number}"
+    proxy = {**spans[0], "sequence_id": 7, "attributes": {
+        "llm.hosted_vllm.id": "c0",
+        "llm.hosted_vllm.prompt_token_ids": str(P1),
+        "llm.hosted_vllm.response_token_ids": str([A1]),
+    }}  # fmt: skip
+    other = {**spans[0], "sequence_id": 8, "attributes": {"agent.name": "x"}}
+    rollout = only(lines(*spans, proxy, other))
+    assert [t.ac.tokens for t in rollout.trajectory.transitions] == [A1, A2]
+    alone = only(lines(proxy))
+    assert [t.ac.tokens for t in alone.trajectory.transitions] == [A1]
+
+
 def test_lengths_give_certain_splits() -> None:
     """Invariant 1: a lower bound, as longer observations may differ too."""
 

@@ -29,6 +29,7 @@ SPAN_ACTIONS = (
     "agentlightning.operation.output.choices.0.token_ids",
     "agentlightning.operation.output.choices.0.provider_specific_fields.token_ids",
 )
+RESPONSE_IDS = ("gen_ai.response.id", "llm.hosted_vllm.id", "agentlightning.operation.output.id")
 
 
 def read_agent_lightning(value: Any, index: int) -> list[CallSource] | list[RolloutSource] | None:
@@ -125,6 +126,9 @@ def read_span(value: dict[str, Any]) -> list[CallSource]:
         ids = ids[0] if ids and isinstance(ids[0], list) else ids
         scores = written_list(attributes.get("logprobs.content"))
         call.turn = TurnSource(first_ids(attributes, SPAN_PROMPTS), ids, scores, fields=SPAN_FIELDS)
+        # One call may leave several spans, of the client and of the proxy.
+        names = (attributes.get(key) for key in RESPONSE_IDS)
+        call.serial = next((name for name in names if isinstance(name, str)), None)
     return [call]
 
 

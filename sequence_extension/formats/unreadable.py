@@ -135,7 +135,7 @@ TEXTS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
     (
         is_text_result,
         "these are results in text, without token ids; for verifiers save the `trajectory` "
-        f"column, else {RECORD_CALLS}",
+        f"column (`--state-columns trajectory`), else {RECORD_CALLS}",
     ),
     (
         is_conversation,
