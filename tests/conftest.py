@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import (
@@ -75,6 +76,22 @@ class Halves(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Halves:
     return Halves(config, log)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """The offline vocabulary."""
+    from sequence_extension.env.vocabulary import offline_tokenizer
+
+    return offline_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def built(tokenizer: Any) -> dict[str, Any]:
+    """Every renderer of the installed cookbook, on the offline vocabulary."""
+    from sequence_extension.env.renderers import build_renderer, renderer_names
+
+    return {name: build_renderer(name, tokenizer)[0] for name in renderer_names()}
 
 
 @pytest.fixture(scope="session")

@@ -19,14 +19,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import conversation_rollout
+from sequence_extension.env.conversation import conversation_everywhere, conversation_rollout
 from sequence_extension.env.messages import (
     CONVERSATION_CHARACTERS,
     CONVERSATION_MESSAGES,
+    conversation_example,
     parse_conversation,
 )
 from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.page.episodes import conversation_view
+from sequence_extension.page.html import details_table
 from sequence_extension.turns import walk_turns
 
 # Renderers warn about conversations they were not made for; these tests give them many.
@@ -382,3 +385,39 @@ def test_what_another_thread_warns_of_is_not_in_the_notes(built: dict[str, Any])
     assert not any("another reader" in note for note in notes)
     assert [str(entry) for entry in caught] == ["of this one"]
     assert list(warnings.filters) == filters
+
+
+def test_the_example_conversation_is_telling() -> None:
+    read = parse_conversation(conversation_example())
+    assert read.issues == ()
+    everywhere = conversation_everywhere(read.messages).set_index("renderer")
+    assert everywhere.index.tolist() == renderer_names()
+    assert everywhere.loc["qwen3", "datums/turns"] == "3/3"
+    assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
+    assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
+    assert "cannot be rendered" in str(everywhere.loc["llama3", "note"])
+    renderer, _ = build_renderer("qwen3", offline_tokenizer())
+    found = conversation_rollout(read.messages, renderer)
+    page = conversation_view(found).text
+    assert "splits at position" in page
+    assert "opens datum 0" in page
+
+
+def test_pasted_markup_stays_text() -> None:
+    hostile = "</textarea><script>alert(1)</script>"
+    text = json.dumps(
+        [
+            {"role": "user", "content": hostile},
+            {"role": "assistant", "content": hostile},
+            {"role": "user", "content": hostile},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": hostile}]},
+        ]
+    )
+    read = parse_conversation(text)
+    for name in ("qwen3", "llama3", "role_colon"):
+        renderer, _ = build_renderer(name, offline_tokenizer())
+        found = conversation_rollout(read.messages, renderer)
+        if found.rollout is not None:
+            assert "<script>" not in conversation_view(found).text
+    page = details_table(conversation_everywhere(read.messages)).text
+    assert "<script>" not in page

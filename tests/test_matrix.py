@@ -1,42 +1,29 @@
-"""Renderers against policies, the view of one cell, and a real model as the pupil.
+"""Renderers against policies, and the view of one cell.
 
 Invariants:
 1. Every renderer of the installed cookbook meets every policy: a count of datums, or a reason.
 2. A cell says what `diagnose` says of the rollout that its view plays.
 3. Claims are the renderers' own; the verdict beside them follows from datums and turns alone.
 4. A clean rollout raises no warning.
-5. A key goes to the client and nowhere else; whatever fails gives one sentence, in bounded time.
 """
 
 import asyncio
-import inspect
 import io
-import json
-import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import altair as alt
-import marimo as mo
-import numpy as np
 import pandas as pd
 import pytest
-import tinker
 from rollouts import episode_of
 from tinker_cookbook import renderers
-from tinker_cookbook.completers import TinkerTokenCompleter
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 
-from sequence_extension.cookbook import TokenCompleter
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import conversation_everywhere, conversation_rollout
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
 from sequence_extension.env.matrix import claim_verdict, compare_matrices, matrix_table
-from sequence_extension.env.messages import conversation_example, parse_conversation
-from sequence_extension.env.policies import ScriptedPolicy, policy_names
+from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
-from sequence_extension.env.sampling import sample_model
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
@@ -48,19 +35,13 @@ from sequence_extension.figures.matrix import (
     matrix_groups,
 )
 from sequence_extension.page.episodes import (
-    SecretField,
-    conversation_view,
     episode_view,
-    is_live_editor,
     matrix_prose,
     matrix_view,
     thinking_prompts,
     unbuilt_view,
 )
-from sequence_extension.page.html import details_table
 from sequence_extension.text import visible_text
-
-KEY = "tml-not-a-real-key"
 
 
 @pytest.fixture(scope="module")
@@ -432,235 +413,6 @@ def test_clean_rollouts_raise_no_warning(turns: int) -> None:
             extending += 1
             assert diagnosis.warnings == (), (episode.spec, diagnosis.warnings)
     assert extending >= 60
-
-
-# --- 5: a real model --------------------------------------------------------------------------
-
-
-class StandInSampler:
-    """The interface of `tinker.SamplingClient`, answered by a scripted pupil."""
-
-    def __init__(self, renderer: Any) -> None:
-        self.pupil = ScriptedPolicy(renderer, "plain", max_tokens=64)
-        self.calls: list[tinker.SamplingParams] = []
-
-    async def sample_async(
-        self,
-        prompt: tinker.ModelInput,
-        num_samples: int,
-        sampling_params: tinker.SamplingParams,
-        include_prompt_logprobs: bool = False,
-        topk_prompt_logprobs: int = 0,
-        **more: Any,
-    ) -> Any:
-        self.calls.append(sampling_params)
-        assert num_samples == 1
-        said = await self.pupil(prompt, sampling_params.stop, max_tokens=sampling_params.max_tokens)
-        return tinker.SampleResponse(
-            sequences=[
-                tinker.SampledSequence(
-                    stop_reason=said.stop_reason,
-                    sequence_id=f"sequence {len(self.calls)}",
-                    tokens_np=np.array(said.tokens, dtype=np.int32),
-                    logprobs_np=np.array(said.logprobs, dtype=np.float32),
-                )
-            ]
-        )
-
-
-class StandInService:
-    """The part of `tinker.ServiceClient` that is used; the client may come as a future."""
-
-    def __init__(self, sampler: Any, as_future: bool) -> None:
-        self.sampler, self.as_future = sampler, as_future
-        self.models: list[str] = []
-        self.closed = False
-
-    def create_sampling_client(
-        self, model_path: str | None = None, base_model: str | None = None, **more: Any
-    ) -> Any:
-        assert model_path is None
-        assert base_model is not None
-        self.models.append(base_model)
-        if not self.as_future:
-            return self.sampler
-        return SimpleNamespace(result=lambda: self.sampler)
-
-    def close(self, status: str, detail: str | None = None) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def stand_in() -> StandInSampler:
-    return StandInSampler(build_renderer("qwen3", offline_tokenizer())[0])
-
-
-def ask(connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
-    options = {"loader": lambda model: offline_tokenizer(), **more}
-    return sample_model(
-        EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
-    )
-
-
-def test_the_stand_in_has_the_real_clients_interface() -> None:
-    pairs: list[tuple[Any, Any]] = [
-        (StandInSampler.sample_async, tinker.SamplingClient.sample_async),
-        (StandInService.create_sampling_client, tinker.ServiceClient.create_sampling_client),
-        (StandInService.close, tinker.ServiceClient.close),
-    ]
-    for ours, real in pairs:
-        theirs = inspect.signature(real).parameters
-        for name, parameter in inspect.signature(ours).parameters.items():
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                continue
-            assert name in theirs, (real, name)
-            assert (parameter.default is inspect.Parameter.empty) == (
-                theirs[name].default is inspect.Parameter.empty
-            ), (real, name)
-    assert inspect.iscoroutinefunction(StandInSampler.sample_async)
-    assert "api_key" in inspect.signature(tinker.ServiceClient.__init__).parameters
-
-
-@pytest.mark.parametrize("as_future", [False, True])
-def test_a_model_is_sampled_through_the_cookbooks_completer(
-    stand_in: StandInSampler, as_future: bool
-) -> None:
-    keys: list[str] = []
-    service = StandInService(stand_in, as_future)
-
-    def connect(key: str) -> StandInService:
-        keys.append(key)
-        return service
-
-    episode, problem = ask(connect, f"  {KEY}\n")
-    assert problem == ""
-    assert keys == [KEY]
-    assert service.models == ["Qwen/Qwen3-8B"]
-    assert service.closed
-    assert [call.max_tokens for call in stand_in.calls] == [48, 48, 48]
-    assert stand_in.calls[0].stop == episode.renderer.get_stop_sequences()
-    assert episode.spec.renderer == "qwen3"  # recommended for the model
-    assert episode.rewards == [1.0, 1.0, 1.0]
-    same = episode_of(EpisodeSpec(renderer="qwen3", policy="plain"))
-    assert [t.ac.tokens for t in episode.rollout.trajectory.transitions] == [
-        t.ac.tokens for t in same.rollout.trajectory.transitions
-    ]
-    assert KEY not in repr(episode)
-    assert issubclass(TinkerTokenCompleter, TokenCompleter)
-
-
-def test_without_a_key_nothing_is_asked() -> None:
-    def connect(key: str) -> Any:
-        raise AssertionError("asked without a key")
-
-    for empty in ("", "  \n"):
-        episode, problem = ask(connect, empty)
-        assert episode is None
-        assert "no key" in problem
-        assert "TINKER_API_KEY" in problem
-
-
-def test_a_model_that_does_not_load_gives_one_sentence() -> None:
-    def offline(model: str) -> Any:
-        raise OSError("We couldn't connect to 'https://huggingface.co'. Check your connection.")
-
-    episode, problem = ask(lambda key: None, loader=offline)
-    assert episode is None
-    assert "Qwen/Qwen3-8B could not be loaded" in problem
-    assert sample_model(EpisodeSpec(), "../secrets", KEY, lambda key: None)[0] is None
-
-
-def test_the_key_is_struck_out_of_what_fails() -> None:
-    def refuse(key: str) -> Any:
-        raise RuntimeError(f"401: the key {key} is not valid. Bearer {key}")
-
-    episode, problem = ask(refuse)
-    assert episode is None
-    assert problem.startswith("Tinker could not be sampled: 401")
-    assert KEY not in problem
-
-
-def test_a_silent_service_is_given_up_and_not_asked_later(stand_in: StandInSampler) -> None:
-    let_go, done = threading.Event(), threading.Event()
-
-    class Slow(StandInService):
-        def close(self, status: str, detail: str | None = None) -> None:
-            done.set()
-
-    def connect(key: str) -> Slow:
-        let_go.wait(30)
-        return Slow(stand_in, as_future=False)
-
-    episode, problem = ask(connect, patience=0.05)
-    assert episode is None
-    assert "did not answer within 0.05 seconds" in problem
-    let_go.set()
-    assert done.wait(30)
-    assert stand_in.calls == []  # nobody waits, so nothing is sampled and nothing is paid
-
-
-def test_the_editors_variables_panel_does_not_see_the_key() -> None:
-    from marimo._messaging.variables import create_variable_value
-
-    secret = SecretField("Tinker key")
-    secret.field._update(KEY)
-    assert secret.reveal() == KEY
-    assert KEY not in repr(secret)
-    assert KEY not in str(create_variable_value("matrix_key", secret).value)
-    assert KEY not in secret.field.text
-    # what the wrapper is for: a bare password field would be printed there
-    assert KEY in str(create_variable_value("matrix_key", secret.field).value)
-
-
-def test_only_the_live_editor_offers_a_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for mode, request, live in [
-        ("edit", object(), True),
-        ("edit", None, False),  # an export
-        ("run", object(), False),
-        ("script", None, False),
-    ]:
-        meta = SimpleNamespace(mode=mode, request=request)
-        monkeypatch.setattr(mo, "app_meta", lambda meta=meta: meta)
-        assert is_live_editor() is live
-
-
-# --- the conversation of section 8 ------------------------------------------------------------
-
-
-def test_the_example_conversation_is_telling() -> None:
-    read = parse_conversation(conversation_example())
-    assert read.issues == ()
-    everywhere = conversation_everywhere(read.messages).set_index("renderer")
-    assert everywhere.index.tolist() == renderer_names()
-    assert everywhere.loc["qwen3", "datums/turns"] == "3/3"
-    assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
-    assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
-    assert "cannot be rendered" in str(everywhere.loc["llama3", "note"])
-    renderer, _ = build_renderer("qwen3", offline_tokenizer())
-    found = conversation_rollout(read.messages, renderer)
-    page = conversation_view(found).text
-    assert "splits at position" in page
-    assert "opens datum 0" in page
-
-
-def test_pasted_markup_stays_text() -> None:
-    hostile = "</textarea><script>alert(1)</script>"
-    text = json.dumps(
-        [
-            {"role": "user", "content": hostile},
-            {"role": "assistant", "content": hostile},
-            {"role": "user", "content": hostile},
-            {"role": "assistant", "content": [{"type": "thinking", "thinking": hostile}]},
-        ]
-    )
-    read = parse_conversation(text)
-    for name in ("qwen3", "llama3", "role_colon"):
-        renderer, _ = build_renderer(name, offline_tokenizer())
-        found = conversation_rollout(read.messages, renderer)
-        if found.rollout is not None:
-            assert "<script>" not in conversation_view(found).text
-    page = details_table(conversation_everywhere(read.messages)).text
-    assert "<script>" not in page
 
 
 def test_rollouts_of_the_matrix_run_where_a_loop_runs_already() -> None:
