@@ -93,6 +93,13 @@ def test_page_of_many_large_rollouts_is_bounded(write: Any) -> None:
     assert "svg" in Seen(page).tags
 
 
+@pytest.mark.parametrize("split", [0, 3])
+def test_page_does_not_grow_with_tokens(write: Any, split: int) -> None:
+    """Invariant 3."""
+    sizes = [len(write(long_rollout(30, tokens, split=split))) for tokens in (3_000, 30_000)]
+    assert sizes[1] < 1.2 * sizes[0]
+
+
 def test_text_of_a_file_is_no_markup(write: Any) -> None:
     """Invariant 4: names, groups, texts of tokens, faulty values."""
     turns = [

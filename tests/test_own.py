@@ -1,16 +1,13 @@
-"""Section 9 and the report page, without a browser.
+"""Rollouts of one's own in the page, without a browser.
 
 Invariants:
 
-1. Bounded: what is shown of a file grows neither with its tokens nor, past a bound, with its rows,
-   and says what it leaves out.
-2. Escaped: text of a file is never markup.
-3. Window: it starts at the first break, and shows the rows of the real alignment.
-4. Copyable: the code shown is the code that runs.
+1. Escaped: text of a file is never markup.
+2. Window: it starts at the first break, and shows the rows of the real alignment.
+3. Example: what the field holds at first shows good and bad.
 """
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -29,10 +26,9 @@ from sequence_extension.overview import (
     window_places,
 )
 from sequence_extension.page.files import (
-    MAX_REPORT_BYTES,
     datum_rows,
     diagnosis_views,
-    report_view,
+    reading_view,
     window_views,
 )
 from sequence_extension.report import rollout_row
@@ -45,27 +41,14 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 def shown(*trajectories: Any) -> str:
     reading = read_bounded(json.dumps(list(trajectories)))
-    return str(report_view(reading, overview(reading.rollouts), "rollouts.json").text)
-
-
-@pytest.mark.parametrize("split", [0, 3])
-def test_report_does_not_grow_with_tokens(split: int) -> None:
-    """Invariant 1."""
-    sizes = [len(shown(long_rollout(30, tokens, split=split))) for tokens in (3_000, 30_000)]
-    assert sizes[1] < 1.2 * sizes[0]
-
-
-def test_report_of_many_rollouts_is_bounded() -> None:
-    """Invariant 1: 600 rollouts that split."""
-    turns = [{"ob": [i], "ac": [1], "logprobs": [-0.1]} for i in range(12)]
-    text = shown(*[{"transitions": turns}] * 600)
-    assert len(text) < 400_000
-    assert "more rows are left out" in text
-    assert "The details of" in text
+    views = [reading_view(reading, overview(reading.rollouts), "rollouts.json")]
+    for rollout in reading.rollouts:
+        views += diagnosis_views(diagnose(rollout))
+    return "".join(view.text for view in views)
 
 
 def test_text_of_a_file_is_never_markup() -> None:
-    """Invariant 2: names, groups, token texts, faulty values."""
+    """Invariant 1: names, groups, token texts, faulty values."""
     turns = [
         {"ob": [1, 2], "ac": [3], "logprobs": [None]},
         {"ob": [1, 4], "ac": [3], "logprobs": [-0.5]},
@@ -80,7 +63,7 @@ def test_text_of_a_file_is_never_markup() -> None:
 
 
 def test_window_starts_at_the_first_break() -> None:
-    """Invariant 3."""
+    """Invariant 2."""
     reading = read_bounded(json.dumps(long_rollout(12, 1_200, split=4)))
     diagnosis = diagnose(reading.rollouts[0])
     datum, start = next(iter(window_places(diagnosis).values()))
@@ -161,20 +144,6 @@ def test_every_refusal_of_the_cases_says_what_helps() -> None:
     assert len(refused) == 3
     assert refused["what helps"].nunique() == 3
     assert not refused["what helps"].str.contains("See what").any()
-
-
-def test_report_leads_from_its_table_to_every_rollout_told() -> None:
-    """Invariants 1 and 2: links and ids are made of the row's number; breaks fold within bounds."""
-    reading = read_bounded(CASES)
-    text = report_view(reading, overview(reading.rollouts), "cases.jsonl").text
-    links = re.findall(r'<a href="#([^"]*)">', text)
-    assert links
-    assert all(re.fullmatch(r"report-\d+", link) for link in links)
-    assert sorted(links) == sorted(re.findall(r'id="(report-\d+)"', text))
-    assert len(text) < MAX_REPORT_BYTES + 20_000
-    few = shown({"transitions": [{"ob": [i], "ac": [1], "logprobs": [-0.1]} for i in range(4)]})
-    assert "not drawn" not in few
-    assert len(re.findall("<summary>Turn [23] splits", few)) == 2
 
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:

@@ -2,7 +2,6 @@
 
 import html
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import marimo as mo
@@ -47,11 +46,6 @@ from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, lineage_sentence
 
 MAX_DRAWN_DATUMS = 300
-# Of the report page: rows of its table, rollouts in detail, bytes of these, bars of a figure.
-MAX_REPORT_ROWS = 100
-MAX_REPORT_DETAILS = 12
-MAX_REPORT_BYTES = 150_000
-MAX_REPORT_RUNS = 400
 
 
 def issues_view(reading: Reading, most: int = 10) -> str:
@@ -305,70 +299,3 @@ JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a l
 uv run sequence-extension rollouts.jsonl
 ```
 """
-
-
-def report_view(reading: Reading, found: Overview, name: str) -> mo.Html:
-    """The report on a file as a page to attach: bounded in size whatever the file holds.
-
-    Args:
-        reading: What was read.
-        found: From `overview` on it.
-        name: Of the file, for the title.
-    """
-    parts = [
-        f"<h1 class=seq-title>Report on {html.escape(printable(name, 120))}</h1>",
-        reading_view(reading, found, "the file").text,
-    ]
-    details: list[str] = []
-    told: list[tuple[int, Diagnosis, list[mo.Html]]] = []
-    size = 0
-
-    def detail(index: int, diagnosis: Diagnosis, drawn: int, around: Sequence[mo.Html]) -> str:
-        views = diagnosis_views(diagnosis, 12, drawn, f"report-{index}")
-        return "".join(view.text for view in [*views, *around])
-
-    order = [*found.worth, *(row for row in range(len(found.table)) if row not in found.worth)]
-    for index in order[:MAX_REPORT_DETAILS]:
-        advantage = found.advantages[index]
-        diagnosis = diagnose(
-            reading.rollouts[index], advantage=1.0 if advantage is None else advantage
-        )
-        places = window_places(diagnosis)
-        around = []
-        if places and len(diagnosis.runs) <= MAX_REPORT_RUNS:
-            datum, start = next(iter(places.values()))
-            around = window_views(diagnosis, datum_rows(diagnosis, datum), start)
-        text = detail(index, diagnosis, 1, around)
-        if details and size + len(text) > MAX_REPORT_BYTES:
-            break
-        size += len(text)
-        details.append(text)
-        told.append((index, diagnosis, around))
-    # what is left of the bytes goes to further breaks, folded
-    for at, (index, diagnosis, around) in enumerate(told):
-        most = min(5, len(diagnosis.breaks))
-        for drawn in sorted({most, 2}, reverse=True) if most > 1 else ():
-            text = detail(index, diagnosis, drawn, around)
-            if size + len(text) - len(details[at]) <= MAX_REPORT_BYTES:
-                size += len(text) - len(details[at])
-                details[at] = text
-                break
-    if len(found.table):
-        first = found.table.head(MAX_REPORT_ROWS)
-        links = {index: f"report-{index}" for index, _, _ in told}
-        listed = table_box(first, "Every rollout", name="seq-rollouts", links=links)
-        parts.append(listed.text)
-        if len(found.table) > len(first):
-            left = f"{len(found.table) - len(first):,} more rows are left out here."
-            parts.append(note(left, "look").text)
-    parts += details
-    if len(order) > len(details):
-        parts.append(
-            note(
-                f"The details of {len(order) - len(details):,} rollouts are left out to keep "
-                "this page small; those that split, warn or are refused came first. The command "
-                "line tells all: `sequence-extension FILE`.",
-                "look",
-            ).text
-        )
-    return mo.Html("".join(parts) + "<hr>")
