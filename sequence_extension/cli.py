@@ -38,6 +38,19 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def workers(text: str) -> int | str:
+    """The N of `--workers`, or `ray`.
+
+    Raises:
+        argparse.ArgumentTypeError: Anything else.
+    """
+    if text == "ray":
+        return text
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
+        raise argparse.ArgumentTypeError(f"`{text[:24]}` is neither a number from 1 nor `ray`")
+    return int(text)
+
+
 def fail_on(text: str) -> tuple[str, ...]:
     """The names of `--fail-on`, see `gates.read_fail_on`; imported only where it is asked for."""
     from sequence_extension.gates import read_fail_on
@@ -103,6 +116,13 @@ def command_parser() -> CommandParser:
         type=fail_on,
         default=(),
         help="fail on: refused, warning, or the name of a cause or warning; several with commas",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N|ray",
+        type=workers,
+        default=1,
+        help="read in N processes, or on a Ray cluster; the report is the same",
     )
     return parser
 

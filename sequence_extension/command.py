@@ -61,6 +61,8 @@ class Collected:
 
 def call_problem(options: Namespace) -> str:
     """What makes no sense about a call, before anything is read; empty for nothing."""
+    if options.workers == "ray" and importlib.util.find_spec("ray") is None:
+        return "--workers ray needs Ray: install `sequence-extension[ray]`"
     if options.html is None:
         return ""
     if importlib.util.find_spec("vl_convert") is None:
@@ -102,7 +104,7 @@ def run_command(options: Namespace) -> int:
     collected = Collected(wanted)
     if options.json:
         write_out('{"trajectories": [')
-    for item in with_progress(options.files, wanted):
+    for item in scanned(options, wanted):
         if isinstance(item, Trouble):
             collected.troubles.append(item)
             continue
@@ -117,14 +119,23 @@ def run_command(options: Namespace) -> int:
     return conclude(collected, options)
 
 
-def with_progress(arguments: list[str], wanted: Wanted) -> Iterator[Item | Trouble]:
+def scanned(options: Namespace, wanted: Wanted) -> Iterator[Item | Trouble]:
+    """The rollouts of all files, read here or by workers."""
+    files = list(expanded(options.files))
+    if options.workers == 1:
+        return with_progress(files, wanted)
+    from sequence_extension.workers import scan_with_workers
+
+    return scan_with_workers(files, wanted, options.workers)
+
+
+def with_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item | Trouble]:
     """The rollouts of all files, with a bar on standard error where that is a terminal."""
-    files = list(expanded(arguments))
     sizes = [
         os.path.getsize(file) if isinstance(file, str) and os.path.isfile(file) else 0
         for file in files
     ]
-    shown = sys.stderr is not None and sys.stderr.isatty() and "-" not in arguments
+    shown = sys.stderr is not None and sys.stderr.isatty() and "-" not in files
     done = 0
     with tqdm(
         total=sum(sizes), unit="B", unit_scale=True, delay=1, leave=False, disable=not shown

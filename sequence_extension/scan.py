@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -111,16 +111,31 @@ def scan_stream(
         In the order of the file; a file without rollouts gives a sentence.
     """
     empty = True
-    texts = wanted.texts()
-    worst: Worst[None] = Worst(max(wanted.details, wanted.drawn))
-    for found in iter_rollouts(stream):
+    for item in scan_items(iter_rollouts(stream), wanted, file):
         empty = False
         if watch is not None:
             watch(stream.tell())
-        if isinstance(found, FileIssue):
-            yield Trouble(file, found)
+        yield item
+    if empty:
+        yield nothing_in(file)
+
+
+def nothing_in(file: str) -> Trouble:
+    """The sentence on a file without rollouts."""
+    return Trouble(file, FileIssue("It holds no rollout."))
+
+
+def scan_items(
+    found: Iterable[Rollout | LengthsOnly | FileIssue], wanted: Wanted, file: str = ""
+) -> Iterator[Item | Trouble]:
+    """What a reader gave, diagnosed as it comes, as far as it was asked for."""
+    texts = wanted.texts()
+    worst: Worst[None] = Worst(max(wanted.details, wanted.drawn))
+    for each in found:
+        if isinstance(each, FileIssue):
+            yield Trouble(file, each)
             continue
-        source = found if isinstance(found, LengthsOnly) else diagnose(with_texts(found, texts))
+        source = each if isinstance(each, LengthsOnly) else diagnose(with_texts(each, texts))
         row = rollout_row(source, file if wanted.named else "")
         failed = wanted.gates.failures(row)
         entry, lines, kept = "", [], None
@@ -134,8 +149,6 @@ def scan_stream(
             if wanted.drawn and isinstance(source, Diagnosis):
                 kept = source.rollout
         yield Item(row, failed, entry, tuple(lines), kept)
-    if empty:
-        yield Trouble(file, FileIssue("It holds no rollout."))
 
 
 def scan_file(path: str, wanted: Wanted, watch: Watch | None = None) -> Iterator[Item | Trouble]:

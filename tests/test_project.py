@@ -40,7 +40,7 @@ LINE = """
     diagnosis
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix
-    report report_text gates scan training
+    report report_text gates scan training workers
     overview
     figures
     html_report

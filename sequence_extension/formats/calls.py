@@ -124,14 +124,19 @@ class Joiner:
 
     Memory grows with the tokens of the open rollouts: those with an id stay open to the end of
     the file.
+
+    Attributes:
+        used: Whether any call has come: then a line may depend on others.
     """
 
     def __init__(self) -> None:
+        self.used = False
         self.keyed: dict[Hashable, OpenRollout] = {}
         self.plain: OpenRollout | None = None
 
     def add(self, call: CallSource, line: int | None, index: int, own_line: bool = False) -> bool:
         """Take one call in; true if it opened a rollout, which then has this index."""
+        self.used = True
         rollout = self.plain if call.key is None else self.keyed.get(call.key)
         opened = rollout is None
         if rollout is None:

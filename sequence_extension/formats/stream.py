@@ -258,9 +258,9 @@ def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
         return ParsedLine(number, error=error)
 
 
-def line_items(lines: Iterable[ParsedLine]) -> Iterator[Item]:
-    """JSONL: a value a line, see `FileReader`."""
-    reader = FileReader()
+def line_items(lines: Iterable[ParsedLine], reader: FileReader | None = None) -> Iterator[Item]:
+    """JSONL: a value a line, see `FileReader`; `reader` knows what came before, if anything."""
+    reader = reader or FileReader()
     for line in lines:
         if line.error is None:
             yield from reader.take(line.value, line.number, line.repeated, True)
@@ -386,5 +386,10 @@ def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:
         yield item
         issues += isinstance(item, FileIssue)
         if issues >= MAX_FILE_ISSUES:
-            yield FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
+            yield left_out(issues)
             return
+
+
+def left_out(issues: int) -> FileIssue:
+    """The sentence behind the last issue of a file that holds too many."""
+    return FileIssue(f"The rest is left out after {issues:,} trajectories like these.")
