@@ -171,35 +171,6 @@ def conservation(counts: pd.DataFrame) -> tuple[str, str]:
     )
 
 
-def strip_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """One datum of `alignment_table`, a row per token with what it carries *as a target*.
-
-    Row p of the alignment table speaks of input p and its target, token p + 1. Here the mask,
-    advantage and logprob stand with the token they belong to; token 0 has none. The first
-    token of a later `window` has none either: they belong to the input before the window.
-
-    Returns:
-        Columns p (position in the sequence), id, text, part, turn, mask, adv, lp; all but p
-        are text, empty where there is nothing.
-    """
-    shifted = zip(*(table[name].tolist() for name in ("mask", "advantage", "logprob")), strict=True)
-    # with a hyphen for the minus: the figure reads these numbers
-    texts = [[number_text(value).replace("\u2212", "-") for value in row] for row in shifted]
-    rows = [["", "", ""], *texts[:-1]]
-    return pd.DataFrame(
-        {
-            "p": table["position"].to_numpy(),
-            "id": table["label"].astype(str).to_numpy(),
-            "text": [visible_text(text) for text in table["text"]],
-            "part": table["part"].to_numpy(),
-            "turn": table["turn"].astype(str).to_numpy(),
-            "mask": [row[0] for row in rows],
-            "adv": [row[1] for row in rows],
-            "lp": [row[2] for row in rows],
-        }
-    )
-
-
 def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
     """Rows of one datum that show `size` inputs from position `start` on, with their targets.
 

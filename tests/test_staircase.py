@@ -127,7 +127,7 @@ def test_brackets_gather_the_turns_of_each_datum(stories: list[Story]) -> None:
     brackets = as_vega_reads(figure, "brackets")
     cells = as_vega_reads(figure, "cells")
     for row in tables["steps"].to_dict("records"):
-        far = row["panel"] == "split"
+        far = row["panel"] == "kept"
         mine = [
             entry
             for entry in brackets

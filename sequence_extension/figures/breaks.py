@@ -10,9 +10,9 @@ import pandas as pd
 from sequence_extension.figures.cells import (
     break_layers,
     break_words,
-    columns,
     extent,
     focus_on,
+    places,
     stretches,
     token_cells,
     token_label,
@@ -105,19 +105,27 @@ def break_chart(table: pd.DataFrame) -> Figure:
         table: From `break_table`.
     """
     sides = [side_cells(table, side) for side in ("held", "new")]
-    places = columns((held["label"], new["label"]) for held, new in zip(*sides, strict=True))
-    cells = pd.concat([pd.DataFrame(side).join(places) for side in sides])
-    cells = cells[cells["drawn"]].drop(columns="drawn")
+    labels = [(held["label"], new["label"]) for held, new in zip(*sides, strict=True)]
+    boxes = places(labels)
+    cells = pd.DataFrame(
+        [
+            {**cell, "left": box[0], "x": box[1], "right": box[2]}
+            for side in sides
+            for cell, box in zip(side, boxes, strict=True)
+            if cell.pop("drawn")
+        ]
+    )
     height = BREAK_STEP * len(BREAK_LANES)
     owners = [
         (turn, part) if turn != "" else None
         for turn, part in zip(table["turn"], table["part"], strict=True)
     ]
-    turns = stretches(owners, places["left"], places["right"])
+    lefts, _, rights = zip(*boxes, strict=True)
+    turns = stretches(owners, lefts, rights)
     marked = table["mark"].ne("").to_list()
-    at = int(places["left"][marked.index(True)]) if any(marked) else int(places["right"].max())
-    breaks = break_words([(at, break_label(table))], int(places["right"].max()))
-    width = extent(cells, breaks)
+    at = lefts[marked.index(True)] if any(marked) else rights[-1]
+    breaks = break_words([(at, break_label(table))], rights[-1])
+    width = extent(rights[-1], breaks)
     return Figure(
         break_template(),
         {

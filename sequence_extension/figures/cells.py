@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,7 @@ EDGE = 8  # pixels left of the first one, for half the sign of a break
 NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…␣↵⇥")
 
 
+@lru_cache(maxsize=10_000)
 def text_width(text: str) -> int:
     """Pixels that a text takes at most, in the fonts that readers have."""
     return round(
@@ -29,18 +31,29 @@ def text_width(text: str) -> int:
     )
 
 
+@lru_cache(maxsize=10_000)
 def token_label(identifier: str, text: str, limit: int = 24) -> str:
     """What stands in a cell: the text where it is known, a marker without its bars; else the id."""
     bare = re.sub(r"^<[|\uff5c](.+)[|\uff5c]>$", r"<\1>", text)
     return visible_text(bare, limit) if bare else identifier
 
 
-def columns(labels: Iterable[Sequence[str]], least: int = 30) -> pd.DataFrame:
-    """Pixels of cells side by side: left, x (their middle), right; each fits its widest label."""
-    widths = [max(least, *(text_width(label) + 12 for label in column)) for column in labels]
-    right = pd.Series(widths, dtype=int).cumsum() + EDGE
-    left = right - widths
-    return pd.DataFrame({"left": left, "x": (left + right - GAP) // 2, "right": right - GAP})
+def places(
+    labels: Iterable[Sequence[str]], least: int = 30, start: int = EDGE
+) -> list[tuple[int, int, int]]:
+    """Pixels of cells side by side, each as wide as its widest label: left, middle, right.
+
+    Args:
+        labels: Of each cell.
+        least: Pixels at least.
+        start: Left of the first.
+    """
+    found = []
+    for column in labels:
+        width = max(least, 12 + max(map(text_width, column)))
+        found.append((start, start + (width - GAP) // 2, start + width - GAP))
+        start += width
+    return found
 
 
 def stretches(
@@ -137,10 +150,10 @@ def break_words(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["x", "words", "label"])
 
 
-def extent(cells: pd.DataFrame, breaks: pd.DataFrame) -> int:
-    """Pixels that cells and the words at breaks take."""
+def extent(right: int, breaks: pd.DataFrame) -> int:
+    """Pixels that cells up to `right` and the words at breaks take."""
     ends = [words + text_width(label) for _, words, label in breaks.itertuples(index=False)]
-    return int(max([cells["right"].max() + GAP, *ends]))
+    return int(max([right + GAP, *ends]))
 
 
 def focus_on(breaks: pd.DataFrame) -> tuple[int, int] | None:

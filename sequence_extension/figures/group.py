@@ -9,9 +9,8 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures.cells import (
-    EDGE,
-    columns,
     fill_of,
+    places,
     text_width,
     token_cells,
     token_looks,
@@ -90,11 +89,10 @@ def datum_cells(rows: list[dict[str, Any]], y: int) -> list[dict[str, Any]]:
             }
         )
         before = row["part"]
-    places = columns([[cell["label"]] for cell in cells], least=22)
-    shift = CELLS - EDGE
+    boxes = places([[cell["label"]] for cell in cells], 22, CELLS)
     return [
-        {**cell, **{name: at + shift for name, at in place.items()}}
-        for cell, place in zip(cells, records(places), strict=True)
+        {**cell, "left": left, "x": x, "right": right}
+        for cell, (left, x, right) in zip(cells, boxes, strict=True)
     ]
 
 

@@ -36,7 +36,7 @@ MATRIX_LOOK = {
 }
 STEP, ROW = 64, 24  # pixels of a cell
 HEAD = 56  # pixels above, for the names of the policies
-NOTES = 196  # pixels right of the cells, for how often a row splits
+NOTES = 160  # pixels right of the cells, for how often a row splits
 FACTS, LINE = 9, 18  # lines below, for what the chosen cell holds, and pixels of one
 TOLD = ["place", "before", "held", "came"]  # of its first break
 
@@ -135,11 +135,11 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
     )
     policies = table["policy"].nunique()
     notes = [f"{count} of {policies}" for count in groups["split"]]
-    for claims, remark in (("yes", "split, though claimed"), ("no", "split")):
+    for claims, remark in (("yes", ", though claimed"), ("no", "")):
         part = [at for at, own in enumerate(groups["claims"]) if own == claims]
         if part:  # they stand in order: the first splits most, the last least
             at = part[0] if claims == "yes" else part[-1]
-            notes[at] = f"{'' if claims == 'yes' else 'only '}{notes[at]} {remark}"
+            notes[at] = f"{'' if claims == 'yes' else 'only '}{notes[at]}{remark}"
     return groups.assign(note=notes)
 
 

@@ -25,7 +25,7 @@ LEFT, LINE, CELL = 26, 27, 20  # where cells start, a line of them, a cell
 DATUM = 64  # pixels of the name of a datum
 AGAIN = 11  # pixels of a token that is read again: how many there are is what counts
 KEPT = "Everything kept"
-PANELS = {"kept": 0, "split": WIDTH + BETWEEN}
+PANELS = {"split": 0, "kept": WIDTH + BETWEEN}
 
 
 @cache
@@ -202,7 +202,7 @@ def staircase_chart(
 ) -> Figure:
     """The idea: one conversation twice, each turn drawn once, brackets around what is one datum.
 
-    Left, the prompts keep all that came before; right, they do what the scenario says. Menu and
+    Left, the prompts do what the scenario says; right, they keep all that came before. Menu and
     steps are parameters of the chart, so they work without Python.
 
     Args:

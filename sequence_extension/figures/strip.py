@@ -7,13 +7,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.alignment import strip_rows
 from sequence_extension.figures.cells import (
     break_layers,
     break_words,
-    columns,
     extent,
     focus_on,
+    places,
     stretches,
     token_cells,
     token_label,
@@ -21,13 +20,17 @@ from sequence_extension.figures.cells import (
 from sequence_extension.figures.figure import Figure, named, pixels, plot
 from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
-from sequence_extension.text import count_of
+from sequence_extension.text import count_of, number_text
 
 STRIP_LANES = [
     "turn", "input", " ", "target", "mask", "advantage", "logprob", "target's turn", "position",
 ]  # fmt: skip
 STRIP_STEP = 28  # pixels of a lane
 STRIP_TOP = 24  # pixels above, for the words at a break
+COLUMNS = [
+    "p", "input", "part", "id", "target", "goal", "mask", "advantage", "logprob", "turn",
+    "left", "x", "right",
+]  # fmt: skip
 NAMELESS = {"labels": False}
 # Rollouts with more tokens or datums than this are drawn as runs, with a window of single
 # tokens.
@@ -103,50 +106,47 @@ def strip_template() -> Mapping[str, Any]:
     return declare_strip().to_dict()
 
 
-def strip_columns(table: pd.DataFrame) -> pd.DataFrame:
+def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     """The table `cells` of a strip: a row per position, the empty places at both ends included.
 
     Token p is the input of row p and the target of row p - 1, with what belongs to it there.
+
+    Returns:
+        A row per position, as `COLUMNS` names it.
     """
-    rows = strip_rows(table).to_dict("list")
-    begins, ends = rows["p"][0] == 0, pd.isna(table["mask"].iloc[-1])
-    kinds = [
-        "M" if pair == ("A", "0") else pair[0]
-        for pair in zip(rows["part"], rows["mask"], strict=True)
-    ]
-    labels = [token_label(*pair) for pair in zip(rows["id"], table["text"], strict=True)]
-    own = list(zip(labels, kinds, rows["id"], strict=True))
-    numbers = zip(
-        rows["mask"], map(with_sign, rows["adv"]), map(with_minus, rows["lp"]), strict=True
+    ids, parts = table["label"].tolist(), table["part"].tolist()
+    labels = [token_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
+    positions, turns = table["position"].tolist(), table["turn"].tolist()
+    masks, advantages, logprobs = (
+        ["", *texts_of(table[name].tolist()[:-1], sign)]
+        for name, sign in (("mask", ""), ("advantage", "+"), ("logprob", ""))
     )
-    loss = list(zip(labels, kinds, numbers, rows["turn"], strict=True))
-    never = ("none", ".", ("none",) * 3, "")  # the first token is never a target
+    kinds = ["M" if pair == ("A", "0") else pair[0] for pair in zip(parts, masks, strict=True)]
+    begins, ends = positions[0] == 0, pd.isna(table["mask"].iloc[-1])
+    own = list(zip(labels, kinds, ids, strict=True))
+    loss = list(zip(labels, kinds, masks, advantages, logprobs, turns, strict=True))
+    never = ("none", ".", "none", "none", "none", "")  # the first token is never a target
     if ends:  # and the last one never an input
-        own[-1] = (labels[-1], ".", rows["id"][-1])
-    first = rows["p"][0] - begins
+        own[-1] = (labels[-1], ".", own[-1][2])
     inputs = [("", "", "")] * begins + own
-    targets = ([never] if begins else []) + loss[1:] + [("", "", ("",) * 3, "")]
-    count = len(inputs) - (not ends)
-    cells = [
-        (first + at, label, part, token, goal, goal_kind, *values, turn)
-        for at, ((label, part, token), (goal, goal_kind, values, turn)) in enumerate(
-            zip(inputs[:count], targets[:count], strict=True)
-        )
+    targets = [never] * begins + loss[1:] + [("",) * 6]
+    pairs = list(zip(inputs, targets, strict=True))[: len(inputs) - (not ends)]
+    boxes = places((left[0], right[0], *right[2:5]) for left, right in pairs)
+    first = positions[0] - begins
+    return [
+        (first + at, *left, *right, *box)
+        for at, ((left, right), box) in enumerate(zip(pairs, boxes, strict=True))
     ]
-    places = columns((cell[1], cell[4], *cell[6:9]) for cell in cells)
-    names = ["p", "input", "part", "id", "target", "goal", "mask", "advantage", "logprob"]
-    return pd.DataFrame(cells, columns=[*names, "turn"]).join(places)
 
 
-def with_minus(number: str) -> str:
-    """A number of `strip_rows` with the minus that is a minus."""
-    return number.replace("-", "\u2212")
-
-
-def with_sign(number: str) -> str:
-    """A number of `strip_rows` with its sign."""
-    plus = number not in ("", "0", "NaN") and number[0] not in "-i"
-    return "+" * plus + with_minus(number)
+def texts_of(values: Sequence[float], sign: str) -> list[str]:
+    """Numbers as a strip shows them; `sign` stands before those above 0."""
+    texts = {
+        value: sign * (value > 0) + number_text(value).replace("-", "\u2212")
+        for value in set(values)
+    }
+    # NaN equals nothing, not even itself
+    return [texts.get(value, "NaN") for value in values]
 
 
 def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -157,16 +157,17 @@ def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         table: What it was made from.
     """
     masked = dict(zip(cells["p"] + 1, cells["goal"] == "M", strict=True))
+    columns = (table[name].tolist() for name in ("position", "turn", "part"))
     owners = [
         (turn, "A masked" if masked.get(place) else part)
-        for place, turn, part in table[["position", "turn", "part"]].itertuples(index=False)
+        for place, turn, part in zip(*columns, strict=True)
     ]
+    boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
     rows = []
-    for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
-        drawn = cells[cells[column] != ""]
-        rows += [
-            (lane, *stretch) for stretch in stretches(owners[later:], drawn["left"], drawn["right"])
-        ]
+    for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
+        drawn = [box[2:] for box in boxes if box[column] != ""]
+        lefts, rights = zip(*drawn, strict=True)
+        rows += [(lane, *stretch) for stretch in stretches(owners[later:], lefts, rights)]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
 
 
@@ -175,13 +176,12 @@ def strip_breaks(
 ) -> pd.DataFrame:
     """The table `breaks` of a strip: where a later turn left this datum, and the words there."""
     lefts = dict(zip(cells["p"], cells["left"], strict=True))
-    width = int(cells["right"].iloc[-1])
     here = [
         (lefts[position], label)
         for owner, position, label in breaks
         if owner == datum and position in lefts
     ]
-    return break_words(here, width)
+    return break_words(here, int(cells["right"].iloc[-1]))
 
 
 def strip_chart(
@@ -208,9 +208,9 @@ def strip_chart(
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
     template = strip_template() if chart is None else chart.to_dict()
-    cells = strip_columns(table)
+    cells = pd.DataFrame(strip_columns(table), columns=COLUMNS, dtype=object)
     marks = strip_breaks(cells, breaks, datums[0])
-    width, height = extent(cells, marks), STRIP_STEP * len(STRIP_LANES)
+    width, height = extent(int(cells["right"].iloc[-1]), marks), STRIP_STEP * len(STRIP_LANES)
     return Figure(
         template,
         {"cells": cells, "turns": strip_turns(cells, table), "breaks": marks},
