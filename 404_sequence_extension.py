@@ -273,9 +273,66 @@ def _(diagnosis):
     return (strip_place,)
 
 
+@app.cell
+def _():
+    def declare_strip():
+        """The strip in Altair, on named tables: change a line, and every strip changes."""
+        import altair as alt
+
+        from sequence_extension.figures.cells import break_layers, token_cells
+        from sequence_extension.figures.figure import named, pixels
+        from sequence_extension.figures.palette import GREY
+        from sequence_extension.figures.strip import LANE_KIND, STRIP_LANES
+        from sequence_extension.figures.theme import page_text
+
+        scale = alt.Scale(domain=STRIP_LANES, paddingInner=0.08)
+        y = alt.Y("lane:N", title=None, scale=scale)
+
+        # one row per position; each lane takes its label from the column of its name
+        table = alt.Chart(named("cells", "p", "left", "x", "right"))
+        tooltip = ["p:Q", "lane:N", "label:N", "turn:N", "id:N"]
+        cells = (
+            table.transform_fold(
+                ["input", "target", "mask", "advantage", "logprob"], ["lane", "label"]
+            )
+            .transform_filter("datum.label")
+            .transform_calculate(kind=LANE_KIND)
+            .encode(y=y, tooltip=tooltip)
+        )
+        position = table.transform_filter("datum.input && datum.target").encode(
+            x=pixels("x"), y=alt.YDatum("position"), text="p:Q"
+        )
+        # the shift: every input moves one place to the left when it becomes a target
+        moves = table.transform_window(after="lead(x)").transform_filter(
+            "datum.target && isValid(datum.after)"
+        )
+        start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
+        turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
+        return alt.LayerChart(
+            layer=[
+                turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
+                turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
+                moves.mark_rule(color=GREY).encode(
+                    x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+                ),
+                moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
+                    x=pixels("x"), y=head, fill=alt.value(GREY)
+                ),
+                *token_cells(cells, "OAM0+-!"),
+                position.mark_text(**page_text()),
+                *break_layers(
+                    alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
+                ),
+            ]
+        )
+
+    strip_drawing = declare_strip().to_dict()
+    return (strip_drawing,)
+
+
 @app.cell(hide_code=True, expand_output=True)
-def _(diagnosis, strip_place):
-    page.html.follows(page.strips.strips_view(diagnosis, strip_place))
+def _(diagnosis, strip_drawing, strip_place):
+    page.html.follows(page.strips.strips_view(diagnosis, strip_place, strip_drawing))
     return
 
 

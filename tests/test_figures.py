@@ -10,6 +10,7 @@ Invariants:
 5. No sampled token is lost or trained twice, except where the law says so.
 """
 
+import ast
 import csv
 import io
 import itertools
@@ -25,7 +26,7 @@ import altair as alt
 import pandas as pd
 import pytest
 import tinker
-from browser import Reader
+from browser import NOTEBOOK, Reader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tinker_cookbook.completers import TokensWithLogprobs
@@ -45,8 +46,9 @@ from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cells import text_width, token_label
+from sequence_extension.figures.figure import named
 from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import strip_chart, strip_finding
+from sequence_extension.figures.strip import strip_chart, strip_finding, strip_template
 from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_chip
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
 from sequence_extension.staircase import again_runs
@@ -228,6 +230,27 @@ def test_a_cell_is_as_wide_as_its_text(text: str) -> None:
     assert wide["right"] - wide["left"] >= 8 + text_width(wide["input"])
     for before, after in itertools.pairwise(cells):
         assert before["right"] < after["left"]
+
+
+def test_the_notebook_declares_the_same_strip() -> None:
+    notebook = NOTEBOOK.read_text(encoding="utf-8")
+    (function,) = [
+        node
+        for node in ast.walk(ast.parse(notebook))
+        if isinstance(node, ast.FunctionDef) and node.name == "declare_strip"
+    ]
+    assert 25 <= (function.end_lineno or 0) - function.lineno <= 60
+    room: dict[str, Any] = {}
+    exec(compile(ast.Module([function], []), NOTEBOOK.name, "exec"), room)
+    assert room["declare_strip"]().to_dict() == strip_template()
+
+
+def test_another_declaration_is_drawn_on_the_same_tables() -> None:
+    table = table_of(scenario_rollout(scenarios()["chat"]))
+    cells = alt.Chart(named("cells", "x")).mark_point().encode(x="x:Q", y="mask:N")
+    figure = strip_chart(table, template=cells.to_dict())
+    assert figure.to_dict()["mark"]["type"] == "point"
+    assert figure.to_dict()["datasets"] == strip_chart(table).to_dict()["datasets"]
 
 
 def test_break_is_marked_in_its_datum_only() -> None:

@@ -25,6 +25,13 @@ from sequence_extension.text import count_of, number_text
 STRIP_LANES = [
     "turn", "input", " ", "target", "mask", "advantage", "logprob", "target's turn", "position",
 ]  # fmt: skip
+# What a cell is, and so its colour, told from its lane and its label.
+LANE_KIND = (
+    "datum.lane == 'input' ? datum.part : datum.lane == 'target' ? datum.goal"
+    " : datum.label == 'none' ? '.' : datum.label == '0' ? '0'"
+    " : test(/[Nn]/, datum.label) ? '!' : datum.lane == 'advantage'"
+    " ? (datum.label[0] == '+' ? '+' : '-') : datum.mask == '0' ? 'M' : 'A'"
+)
 STRIP_STEP = 28  # pixels of a lane
 STRIP_TOP = 24  # pixels above, for the words at a break
 COLUMNS = [
@@ -40,63 +47,47 @@ STRIP_WINDOW = 64
 
 
 def declare_strip() -> alt.LayerChart:
-    """The strip on its named tables, a plain declaration to copy, change and see change.
+    """The strip on its named tables; a cell of the notebook declares the same, to be changed.
 
-    `strip_chart(table, chart=...)` binds the tables of a datum to whatever is declared here:
-    `cells` (a column per position), `turns` (stretches of one turn and part) and `breaks`.
+    `strip_chart(table, template=declare_strip().to_dict())` binds the tables of a datum to
+    whatever is declared: `cells` (a row per position, see `COLUMNS`), `turns` (stretches of one
+    turn and part) and `breaks`.
     """
-    lanes = STRIP_LANES
-    axis = alt.Axis(title=None, values=[lane for lane in lanes if lane != " "])
-    scale = alt.Scale(domain=lanes, paddingInner=0.08)
-    y = alt.Y("lane:N", scale=scale, axis=axis)
+    scale = alt.Scale(domain=STRIP_LANES, paddingInner=0.08)
+    y = alt.Y("lane:N", title=None, scale=scale)
 
-    # One row per position; each lane takes its label from the column of its name.
-    numbers = ["p", "left", "x", "right"]
-    table = alt.Chart(named("cells", *numbers))
-    lane_kind = (
-        "datum.lane == 'input' ? datum.part : datum.lane == 'target' ? datum.goal"
-        " : datum.label == 'none' ? '.' : datum.label == '0' ? '0'"
-        " : test(/[Nn]/, datum.label) ? '!' : datum.lane == 'advantage'"
-        " ? (datum.label[0] == '+' ? '+' : '-') : datum.mask == '0' ? 'M' : 'A'"
-    )
+    # one row per position; each lane takes its label from the column of its name
+    table = alt.Chart(named("cells", "p", "left", "x", "right"))
+    tooltip = ["p:Q", "lane:N", "label:N", "turn:N", "id:N"]
     cells = (
         table.transform_fold(["input", "target", "mask", "advantage", "logprob"], ["lane", "label"])
         .transform_filter("datum.label")
-        .transform_calculate(kind=lane_kind)
-        .encode(
-            y=y,
-            tooltip=[
-                "p:Q",
-                "lane:N",
-                "label:N",
-                "turn:N",
-                alt.Tooltip("id:N", title="id of the input"),
-            ],
-        )
+        .transform_calculate(kind=LANE_KIND)
+        .encode(y=y, tooltip=tooltip)
     )
-    positions = table.transform_filter("datum.input && datum.target").encode(
+    position = table.transform_filter("datum.input && datum.target").encode(
         x=pixels("x"), y=alt.YDatum("position"), text="p:Q"
     )
-    # The shift: every input moves one place to the left when it becomes a target.
+    # the shift: every input moves one place to the left when it becomes a target
     moves = table.transform_window(after="lead(x)").transform_filter(
         "datum.target && isValid(datum.after)"
     )
-    above, below = alt.YDatum(" ", bandPosition=0.05), alt.Y2Datum(" ", bandPosition=0.75)
-    shift = [
-        moves.mark_rule(color=GREY).encode(x=pixels("after"), x2="x:Q", y=above, y2=below),
-        moves.mark_point(shape="triangle-down", size=30, filled=True, color=GREY, opacity=1).encode(
-            x=pixels("x"), y=alt.YDatum(" ", bandPosition=0.8)
-        ),
-    ]
+    start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
     turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
-    brackets = [
-        turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-        turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
-    ]
-    red = break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1))
-    tokens = token_cells(cells, "OAM0+-!")
     return alt.LayerChart(
-        layer=[*brackets, *shift, *tokens, positions.mark_text(**page_text()), *red]
+        layer=[
+            turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
+            turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
+            moves.mark_rule(color=GREY).encode(
+                x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+            ),
+            moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
+                x=pixels("x"), y=head, fill=alt.value(GREY)
+            ),
+            *token_cells(cells, "OAM0+-!"),
+            position.mark_text(**page_text()),
+            *break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)),
+        ]
     )
 
 
@@ -187,7 +178,7 @@ def strip_breaks(
 def strip_chart(
     table: pd.DataFrame,
     breaks: Sequence[tuple[int, int, str]] = (),
-    chart: alt.LayerChart | None = None,
+    template: Mapping[str, Any] | None = None,
 ) -> Figure:
     """The strip of one datum: aligned lanes over one position axis.
 
@@ -199,7 +190,7 @@ def strip_chart(
         table: Rows of `alignment_table` for one datum, or a `window` of them.
         breaks: (datum, position, label) of the places where a later turn left a datum:
             its observation differs from the datum's token at `position`.
-        chart: Another declaration than `declare_strip`, on the same tables.
+        template: Another declaration than `declare_strip`, on the same tables, as `to_dict()`.
 
     Raises:
         ValueError: The table holds another number of datums than one.
@@ -207,7 +198,7 @@ def strip_chart(
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
-    template = strip_template() if chart is None else chart.to_dict()
+    template = template or strip_template()
     cells = pd.DataFrame(strip_columns(table), columns=COLUMNS, dtype=object)
     marks = strip_breaks(cells, breaks, datums[0])
     width, height = extent(int(cells["right"].iloc[-1]), marks), STRIP_STEP * len(STRIP_LANES)

@@ -70,13 +70,19 @@ def strip_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
     return window(rows, place.value["start"], STRIP_WINDOW)
 
 
-def strips_view(diagnosis: Diagnosis, place: Any) -> Any:
-    """The strips, what the datums count, and the same facts as a table."""
+def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
+    """The strips, what the datums count, and the same facts as a table.
+
+    Args:
+        diagnosis: Of a rollout with datums.
+        place: From `window_controls`.
+        drawing: An Altair chart on the tables of `declare_strip`, as `to_dict()`.
+    """
     built = diagnosis.built
     if not built.data:
         return note(built.error_message or "No turn holds a token yet.", "error")
     marks, table = break_marks(diagnosis), strip_table(diagnosis, place)
-    strips = [strip_figure(rows, marks) for _, rows in table.groupby("datum", sort=False)]
+    strips = [strip_figure(rows, marks, drawing) for _, rows in table.groupby("datum", sort=False)]
     if place is not None:
         shown = (*table[["datum", "position"]].iloc[0], len(table) - 1)
         controls = mo.hstack([place["datum"], place["start"]], justify="start", wrap=True)

@@ -2,7 +2,8 @@
 
 import html
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import marimo as mo
 import pandas as pd
@@ -33,10 +34,12 @@ STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
 
 
 def strip_figure(
-    table: pd.DataFrame, breaks: Sequence[tuple[int, int, str]] = (), title: str | None = None
+    table: pd.DataFrame,
+    breaks: Sequence[tuple[int, int, str]] = (),
+    template: Mapping[str, Any] | None = None,
 ) -> mo.Html:
     """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
-    return figure_box(strip_chart(table, breaks), strip_finding(table) if title is None else title)
+    return figure_box(strip_chart(table, breaks, template), strip_finding(table))
 
 
 def break_figure(table: pd.DataFrame, title: str) -> mo.Html:
