@@ -658,29 +658,32 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
+    matrix_selector = page.episodes.matrix_selector()
     mo.vstack(
         [
             page.episodes.matrix_prose(page.episodes.matrix()),
-            page.episodes.matrix_view(page.episodes.matrix()),
+            page.episodes.matrix_view(page.episodes.matrix(), matrix_selector),
             page.episodes.unbuilt_view(page.episodes.matrix()),
         ]
     )
-    return
+    return (matrix_selector,)
 
 
 @app.cell(hide_code=True)
-def _():
+def _(matrix_selector):
+    # A click on a cell sets the menus, which serve those who do not click.
+    _renderer, _policy = page.episodes.chosen_cell(matrix_selector)
     _cells = page.episodes.matrix()
     _names = _cells["renderer"][_cells["claims"] != "unknown"].unique().tolist()
     matrix_renderer = mo.ui.dropdown(
         options=_names,
-        value="qwen3" if "qwen3" in _names else next(iter(_names), None),
+        value=_renderer if _renderer in _names else next(iter(_names), None),
         label="Renderer of the cell",
         allow_select_none=False,
     )
     matrix_policy = mo.ui.dropdown(
         options=list(env.policies.policy_names()),
-        value="reasoning",
+        value=_policy,
         label="Pupil of the cell",
         allow_select_none=False,
     )

@@ -35,8 +35,11 @@ from sequence_extension.figures.matrix import (
     matrix_groups,
 )
 from sequence_extension.page.episodes import (
+    chosen_cell,
     episode_view,
+    matrix,
     matrix_prose,
+    matrix_selector,
     matrix_view,
     thinking_prompts,
     unbuilt_view,
@@ -338,8 +341,24 @@ def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataF
     assert cell["select"]["fields"] == ["row", "policy"]
     (value,) = cell["value"]
     cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
-    (kind,) = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]["kind"]
-    assert kind == "broken"
+    chosen = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]
+    assert chosen["what"].tolist() == [
+        "qwen3, pupil reasoning: 3 datums of 3 turns; does not claim it, and splits"
+    ]
+
+
+def test_a_click_names_a_renderer_of_the_row() -> None:
+    selector = matrix_selector()
+    assert chosen_cell(selector) == ("qwen3", "reasoning")
+    groups = matrix_groups(matrix())
+    for row, members in enumerate(groups["members"]):
+        clicked = {"cell": {"row": [row], "policy": ["plain"], "vlPoint": [1]}}
+        selector._convert_value(clicked)
+        renderer, policy = chosen_cell(selector)
+        assert renderer in members
+        assert policy == "plain"
+    selector._convert_value({"cell": {}})  # a click beside all cells
+    assert chosen_cell(selector) == ("qwen3", "reasoning")
 
 
 def test_marks_tell_what_colours_tell() -> None:

@@ -199,7 +199,7 @@ def matrix_words(cells: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(words, columns=["x", "y", "words", "bold"])
 
 
-def matrix_chart(table: pd.DataFrame) -> Figure:
+def matrix_chart(table: pd.DataFrame, first: tuple[str, str] = ("qwen3", "reasoning")) -> Figure:
     """Renderers against policies: datums over turns, and whether the claim held.
 
     Colour says what the mark says: a cross where extension is claimed and the rollout splits,
@@ -208,6 +208,7 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
 
     Args:
         table: Of `matrix_table`.
+        first: Renderer and policy of the cell that is chosen at first, if there is one.
     """
     groups = matrix_groups(table)
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()
@@ -231,10 +232,10 @@ def matrix_chart(table: pd.DataFrame) -> Figure:
     letters = width // 7
     members = ["|".join(wrap_words(", ".join(names), letters)) for names in groups["members"]]
     height = int(groups["y"].max()) + ROW + LINE * FACTS
-    broken = cells[cells["kind"].isin(["broken", "split"])]
-    first = (broken if len(broken) else cells).iloc[0]
     template = matrix_template()
-    value = [{"row": int(first["row"]), "policy": first["policy"]}]
+    row = next((at for at, own in enumerate(groups["members"]) if first[0] in own), 0)
+    policy = first[1] if first[1] in set(cells["policy"]) else cells["policy"][0]
+    value = [{"row": row, "policy": policy}]
     counts = table["verdict"].value_counts()
     return Figure(
         template,

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import altair as alt
 import marimo as mo
 import pandas as pd
 
@@ -29,6 +30,7 @@ from sequence_extension.figures.matrix import (
     matrix_chart,
     matrix_facts,
     matrix_finding,
+    matrix_groups,
 )
 from sequence_extension.page.html import (
     details_table,
@@ -68,9 +70,38 @@ def matrix() -> pd.DataFrame:
     return matrix_table()
 
 
-def matrix_view(table: pd.DataFrame) -> mo.Html:
-    """The matrix in a box that scrolls sideways, its legend, and every cell as a table."""
-    figure = figure_box(matrix_chart(table), matrix_finding(table), lane_width="12rem")
+def matrix_selector() -> Any:
+    """The matrix as a widget: a click on a cell chooses it, here as in the page."""
+    chart = alt.Chart.from_dict(matrix_chart(matrix()).to_dict())
+    return mo.ui.altair_chart(chart, chart_selection=False, legend_selection=False)
+
+
+def chosen_cell(selector: Any) -> tuple[str, str]:
+    """Renderer and policy of the cell that was clicked; at first, and on none, the classic one.
+
+    A row stands for renderers that behave alike; the first speaks for it.
+
+    Args:
+        selector: From `matrix_selector`.
+    """
+    clicked = selector.selections.get("cell") or {}
+    rows, policies = clicked.get("row"), clicked.get("policy")
+    if not rows or not policies:
+        return "qwen3", "reasoning"
+    members = matrix_groups(matrix())["members"][int(rows[0])]
+    return "qwen3" if "qwen3" in members else str(members[0]), str(policies[0])
+
+
+def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
+    """The matrix in a box that scrolls sideways, its legend, and every cell as a table.
+
+    Args:
+        table: Of `matrix_table`.
+        selector: From `matrix_selector`; without it a click is seen in the figure only.
+    """
+    figure = figure_box(
+        matrix_chart(table), matrix_finding(table), lane_width="12rem", widget=selector
+    )
     breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
     breaks = breaks[["#", "both had", "came", "held", "turn", "position", "cause"]]
     facts = details_table(

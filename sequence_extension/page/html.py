@@ -177,6 +177,7 @@ def figure_box(
     summary: str = "",
     lanes: Sequence[tuple[int, str]] = (),
     lane_width: str = "5.6rem",
+    widget: Any = None,
 ) -> mo.Html:
     """A figure in the page: its finding as text above, the drawing in a box that scrolls.
 
@@ -187,6 +188,7 @@ def figure_box(
         lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name);
             those of the figure where none are given.
         lane_width: Width of these names, in CSS.
+        widget: Draws the figure in place of the figure itself, and answers to clicks.
     """
     lanes = lanes or figure.lanes
     gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
@@ -214,7 +216,9 @@ def figure_box(
         at = f"left:{start}px;width:{min(end - start, 240)}px;margin:0"
         focus = f'<i class="seq-focus" style="{at}"></i>'
     place = f'<div style="{width}:{figure.width}px;height:{figure.height}px">'
-    drawing = scroll_box(f"{place}{focus}{figure_html(figure)}</div>", title)
+    drawing = scroll_box(
+        f"{place}{focus}{figure_html(figure) if widget is None else widget}</div>", title
+    )
     return mo.Html(
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
         f'<div class="seq-body">{side}{drawing}</div></figure>'
