@@ -17,7 +17,11 @@ import pytest
 from coloraide import Color
 
 from sequence_extension.figures.breaks import break_template
+from sequence_extension.figures.cost import cost_template
+from sequence_extension.figures.group import group_template
+from sequence_extension.figures.matrix import MATRIX_LOOK, matrix_template
 from sequence_extension.figures.palette import KINDS, PALETTE
+from sequence_extension.figures.runs import runs_template
 from sequence_extension.figures.staircase import staircase_template
 from sequence_extension.figures.strip import strip_template
 from sequence_extension.page.style import style_sheet
@@ -126,20 +130,25 @@ def text_marks(spec: Any) -> list[dict[str, Any]]:
 TEMPLATES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "strip": strip_template,
     "break": break_template,
+    "runs": runs_template,
+    "group": group_template,
+    "cost": cost_template,
+    "matrix": matrix_template,
     "staircase": lambda: staircase_template(("one",), 3, 0),
 }
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_text_has_a_fixed_colour_only_on_fills(name: str) -> None:
-    inks = {entry["ink"] for entry in PALETTE.values() if entry["ink"].startswith("#")}
+    looks = [*PALETTE.values(), *MATRIX_LOOK.values()]
+    inks = {look["ink"] for look in looks if look["ink"].startswith("#")}
     template = TEMPLATES[name]()
-    marks = text_marks(template["layer"])
+    marks = text_marks(template)
     assert marks
     for unit in marks:
         color = unit["encoding"].get("color")
         if color is not None:
-            assert set(color["scale"]["range"]) <= {*inks, "transparent"}
+            assert set(color["scale"]["range"]) <= inks
         elif "color" in unit["mark"]:
             assert unit["mark"]["color"] in inks
         else:
@@ -148,6 +157,12 @@ def test_text_has_a_fixed_colour_only_on_fills(name: str) -> None:
             assert unit["mark"]["filled"] is False
             assert unit["mark"]["fontSize"] >= 12
     assert template["config"]["background"] == "transparent"
+
+
+def test_ink_reads_on_the_cells_of_the_matrix() -> None:
+    for kind, look in MATRIX_LOOK.items():
+        if look["ink"].startswith("#"):
+            assert Color(look["ink"]).contrast(look["fill"], method="wcag21") >= 4.5, kind
 
 
 def test_style_sheet_takes_colours_from_palette_and_theme_only() -> None:

@@ -47,6 +47,16 @@ def cost_template() -> Mapping[str, Any]:
             words.mark_text(**page_text(align="left", lineBreak="|", lineHeight=15)),
         ]
     ).properties(width=AREAS, height=SIDE + FOOT)
+    beside = (
+        alt.hconcat(squares, growth_curves(), spacing=0)
+        .resolve_scale(y="independent")
+        .properties(padding={"left": 0, "top": 10, "bottom": 0, "right": 0})
+    )
+    return beside.to_dict()  # type: ignore[no-any-return]
+
+
+def growth_curves() -> alt.LayerChart:
+    """Tokens against turns: a curve per pattern, named where it ends."""
     curves = alt.Chart(named("curves", "turns", "tokens", "datums")).encode(
         x=alt.X(
             "turns:Q",
@@ -67,7 +77,7 @@ def cost_template() -> Mapping[str, Any]:
     names = alt.Chart(named("names", "y")).encode(
         x=alt.value(CURVES), y=alt.Y("y:Q", scale=None), text="words:N"
     )
-    growth = alt.LayerChart(
+    return alt.LayerChart(
         layer=[
             curves.mark_line(strokeWidth=2.5).encode(
                 stroke=alt.Stroke("pattern:N", scale=color, legend=None),
@@ -81,12 +91,6 @@ def cost_template() -> Mapping[str, Any]:
             names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=15)),
         ]
     ).properties(width=CURVES + NAMES, height=SIDE)
-    beside = (
-        alt.hconcat(squares, growth, spacing=0)
-        .resolve_scale(y="independent")
-        .properties(padding={"left": 0, "top": 10, "bottom": 0, "right": 0})
-    )
-    return beside.to_dict()  # type: ignore[no-any-return]
 
 
 def cost_areas(once: int, total: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
