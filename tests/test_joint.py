@@ -257,6 +257,30 @@ def test_the_end_of_a_cut_answer_is_supplied(name: str) -> None:
 
 
 HEADER: list[int] = [0]  # length of the generation header of the renderer at hand
+
+
+def test_a_part_of_the_end_that_was_sampled_is_not_written_again() -> None:
+    """A cut answer ends with the line breaks; a message follows that is not the end's own."""
+    renderer = renderer_of("role_colon")
+    encode, decode = renderer.tokenizer.encode, renderer.tokenizer.decode
+    for sampled_text, tail in (
+        (" 13\n\n", "Tool: ok\n\nAssistant:"),
+        (" 13", "\n\nTool: ok\n\nAssistant:"),
+    ):
+        answers = [(encode(sampled_text), "length"), (encode(" 26\n\nUser:"), "stop")]
+        trajectory, _ = replay(
+            renderer,
+            [user("6 + 7?")],
+            [[{"role": "tool", "content": "ok"}], []],
+            answers,
+            terminate_on_length=False,
+        )
+        first, second = trajectory.transitions
+        running = [*first.ob.to_ints(), *first.ac.tokens]
+        assert second.ob.to_ints()[: len(running)] == running
+        assert decode(second.ob.to_ints()[len(running) :]) == tail
+
+
 # What a careless joint would write: a tail of a right one, or None where there is nothing to lose.
 MUTANTS: dict[str, Callable[[Tail], list[Any] | None]] = {
     "end doubled": lambda tail: [*tail.end, *tail.missing, *tail.rest] if tail.end else None,

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripted import Replay, ScriptEnv, call, renderer_of, replay, sampled
+from scripted import Replay, ScriptEnv, call, family_of, renderer_of, replay, sampled
 from tinker_cookbook.renderers import Message, get_renderer, get_text_content
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
@@ -232,6 +232,11 @@ def test_any_rollout_keeps_its_tokens_or_is_the_cookbooks(
         decode = renderer.tokenizer.decode
         tail = str(decode(prompt[len(running) :]))
         assert str(decode(model_input_to_elements(fresh))).endswith(tail)
+        end = family_of(name).end
+        assert not (end and str(decode(now.ac.tokens)).endswith(end) and tail.startswith(end))
+        stops = renderer.get_stop_sequences()
+        first = prompt[len(running) : len(running) + 1]
+        assert now.ac.tokens[-1:] != first or now.ac.tokens[-1:] == [] or first[0] not in stops
 
 
 def two_answers(renderer: Any) -> list[tuple[list[int], str]]:

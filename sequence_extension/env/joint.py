@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sequence_extension.cookbook import renderers
-from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.rollout import common_prefix_length, model_input_to_elements
 
 # Two answers that no tokenizer confuses, whatever follows them.
 PROBE_WORDS = ("x", "y")
@@ -141,8 +141,10 @@ def _end_start(renderer: Any, finished: Sequence[Any]) -> int:
     return next((at for at, token in enumerate(finished) if token in stops), len(finished))
 
 
-def tokens_behind(renderer: Any, answer: Any, new: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """What history writes behind an answer: (its end, the new messages and the header).
+def tokens_behind(
+    renderer: Any, answer: Any, new: Sequence[Any]
+) -> tuple[list[Any], list[Any], bool]:
+    """What history writes behind an answer: (its end, the new messages and the header, whole).
 
     Args:
         renderer: A cookbook renderer.
@@ -150,8 +152,9 @@ def tokens_behind(renderer: Any, answer: Any, new: Sequence[Any]) -> tuple[list[
         new: The messages behind it; none where the model speaks again at once.
 
     Returns:
-        (end, rest): `end` is empty where the renderer writes none, or where the end is the
-        next header, which is then the beginning of `rest`.
+        (end, rest, whole): `whole` is False where history does not write the end that is
+        sampled, because a part of it is the header of another message than the one that
+        follows; `end` is then what the two share.
     """
     ending = renderer_ending(renderer, answer)
     behind = shared_end(
@@ -161,12 +164,13 @@ def tokens_behind(renderer: Any, answer: Any, new: Sequence[Any]) -> tuple[list[
     if behind[: len(closers)] != closers:
         raise JointUnknown("end_unclear", "the renderer closes this tool call in an unknown way")
     behind = behind[len(closers) :]
-    if behind[: len(sampled)] == sampled:
-        return behind[: len(sampled)], behind[len(sampled) :]
+    length = common_prefix_length(behind, sampled)
     # In history another token may stand in the place of the end: what follows it is then the
     # header as behind the end itself.
     replaced = ending.own and len(sampled) == 1 and ending.header[:1] == tuple(behind[1:2])
-    return (behind[:1], behind[1:]) if replaced and ending.header else ([], behind)
+    if length == 0 and replaced and ending.header:
+        return behind[:1], behind[1:], True
+    return behind[:length], behind[length:], length == len(sampled)
 
 
 @dataclass(frozen=True)
@@ -197,12 +201,12 @@ def tail_behind(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence
         JointUnknown: The tail cannot be told for certain.
     """
     ending = renderer_ending(renderer, answer)
-    end, rest = tokens_behind(renderer, answer, new)
+    end, rest, whole = tokens_behind(renderer, answer, new)
     stops = renderer.get_stop_sequences()
     if any(token in stops for token in action[:-1]):
         raise JointUnknown("end_inside", "the answer goes on behind its end token")
     if ending.sampled and len(_written(renderer, action, ending.sampled)) == len(ending.sampled):
-        if not end:
+        if not whole:
             raise JointUnknown(
                 "other_message", "the answer's end opens another message than the one that follows"
             )
