@@ -32,7 +32,7 @@ from browser import (
     seat,
     serve,
 )
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Locator, sync_playwright
 
 from sequence_extension.alignment import alignment_table, window
 from sequence_extension.break_table import break_marks
@@ -124,7 +124,7 @@ WATCH = """
   const before = look();
   performance.clearResourceTimings(); // else a full list takes no more
   const sent = () => performance.getEntriesByType("resource").find(
-    (entry) => entry.name.includes("set_ui_element_value"));
+    (entry) => /set_(ui_element|model)_value/.test(entry.name));
   let changed = null;
   window.__changed = new Promise((done) => {
     const tick = () => {
@@ -253,19 +253,19 @@ def ids(count: int, first: int = 1000) -> str:
 def fill_up(reader: Reader, tokens: int) -> None:
     """Lengthen the last two turns until the rollout holds this many tokens (14 to begin with)."""
     extra = tokens - SIZES[0]
+    fields = reader.page.locator(".turns-editor [data-field=ob] input")
     for turn in (2, 1):
         more = min(extra, FIELD_TOKENS)
         if more > 0:
-            field = reader.page.get_by_label("New observation tokens", exact=True).nth(turn)
+            field = fields.nth(turn)
             with reader.answer():
                 field.fill(field.input_value() + " " + ids(more))
             extra -= more
 
 
-def edit(reader: Reader, label: str, texts: tuple[str, str], rounds: int) -> float:
+def edit(reader: Reader, field: Locator, texts: tuple[str, str], rounds: int) -> float:
     """Median seconds from sending an edit of a field to what it changes on the screen."""
     seconds: list[float] = []
-    field = reader.page.get_by_label(label, exact=True).first
     for index in range(rounds):
         reader.page.evaluate(WATCH)
         with reader.answer():
@@ -399,16 +399,20 @@ class Benchmark:
             open_app(self.browser, self.editions[0]) as reader,
             open_app(self.browser, echo) as bare,
         ):
+            folds = reader.page.locator(".turns-editor details")
+            folds.evaluate_all("all => all.forEach((fold) => { fold.open = true; })")
+            action = reader.page.locator(".turns-editor [data-field=ac] input").first
+            typed = bare.page.get_by_label("Echo", exact=True).first
             for tokens in SIZES:
                 fill_up(reader, tokens)
                 texts = (ids(tokens), ids(tokens, 2000))
                 yield Row(
                     f"edit to redrawn strip, {tokens:,} tokens",
-                    edit(reader, "Action tokens", ("200 201 202", "200 201"), 2 * self.rounds),
-                    edit(bare, "Echo", texts, 2 * self.rounds),
+                    edit(reader, action, ("200 201 202", "200 201"), 2 * self.rounds),
+                    edit(bare, typed, texts, 2 * self.rounds),
                     goal=2,
                 )
-                reader.remake("Reset")  # back to the original turns before the next size
+                reader.press("Reset")  # back to the original turns before the next size
 
     def static(self) -> Iterator[Row]:
         pages = {}

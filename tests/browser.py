@@ -404,18 +404,6 @@ class Reader:
         with self.page.expect_response("**/set_ui_element_value"):
             yield
 
-    def remake(self, button: str) -> None:
-        """Press a button that makes the editor's fields anew, and wait until they rest.
-
-        Such fields send their text once more when their debounce (0.4 s) is over. A change
-        before that, faster than a hand can be, would get the texts from before it. Timed by the
-        page's own clock: on a busy machine its timers are late, but in order.
-        """
-        self.press(button)
-        self.page.evaluate(
-            "() => new Promise(done => setTimeout(() => setTimeout(done, 200), 400))"
-        )
-
     def rest(self) -> None:
         """Wait until nothing done before is still to be answered; at once if nothing was."""
         self.page.evaluate(
@@ -432,8 +420,13 @@ class Reader:
 
     def load(self, scenario: str) -> None:
         """Load a scenario into the editor, whatever was there before."""
-        self.choose("Scenario", scenario)
-        self.remake("Load")
+        editor = self.page.locator(".turns-editor")
+        menu = editor.locator(".bar select")
+        with self.answer():
+            if menu.evaluate("menu => menu.selectedOptions[0].label") == scenario:
+                editor.get_by_role("button", name="Reset", exact=True).click()
+            else:
+                menu.select_option(label=scenario)
 
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""

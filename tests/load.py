@@ -14,7 +14,6 @@ Exit code 1 when an edit was lost, a cell failed or readers saw each other.
 
 import argparse
 import asyncio
-import html
 import json
 import re
 import statistics
@@ -30,7 +29,6 @@ import httpx
 import websockets
 from browser import PATIENCE_S, Server, copy_project, mounted, serve
 
-LABEL = "Action tokens"
 # Tokens of readers start here; scenarios use small ids only.
 BASE = 2_000_000_000
 STRIDE = 10_000
@@ -62,21 +60,6 @@ def resident_mb(pid: int) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
-def fields_by_label(markup: str, label: str) -> list[str]:
-    """Ids of the text fields with a label, in order of appearance, at any depth of escaping."""
-    text = markup
-    for _ in range(6):
-        unescaped = html.unescape(text)
-        if unescaped == text:
-            break
-        text = unescaped
-    found = re.findall(
-        r"object-id=\\*['\"]([^'\"\\]+)\\*['\"][^>]*>\s*<marimo-text[^>]*?data-label=([^>]{0,400})",
-        text,
-    )
-    return [object_id for object_id, rest in found if label in rest]
-
-
 class LoadReader:
     """One reader: a websocket that listens, and requests that edit."""
 
@@ -87,6 +70,8 @@ class LoadReader:
         self.session = f"s_{uuid.uuid4().hex[:6]}"
         self.headers = {"Marimo-Session-Id": self.session, "Marimo-Server-Token": token}
         self.outputs = ""
+        self.model = ""
+        self.state: dict[str, Any] = {}
         self.arrived = 0.0
         self.has_figure = False
 
@@ -97,6 +82,8 @@ class LoadReader:
             message = json.loads(await asyncio.wait_for(socket.recv(), patience))
             if message["op"] == "completed-run":
                 return
+            if message["op"] == "model-lifecycle":
+                self.note_model(message["data"])
             if message["op"] != "cell-op":
                 continue
             output = message["data"].get("output")
@@ -132,23 +119,35 @@ class LoadReader:
             # all who come at once wait for each other: one process opens one page after the other
             await self.until_answered(socket, PATIENCE_S + OPENING_S * all_in.parties)
             self.tally.openings.append(time.perf_counter() - self.arrived)
-            fields = fields_by_label(self.outputs, LABEL)
-            if not fields:
-                raise RuntimeError(f"No field {LABEL!r} on the page.")
+            if not self.model:
+                raise RuntimeError("No editor on the page.")
             await all_in.wait()
             end = time.perf_counter() + seconds
             count = 0
             while time.perf_counter() < end:
-                await self.edit(client, socket, fields[0], BASE + STRIDE * self.number + count)
+                await self.edit(client, socket, BASE + STRIDE * self.number + count)
                 count += 1
                 await asyncio.sleep(THINK_S)
 
-    async def edit(self, client: httpx.AsyncClient, socket: Any, object_id: str, own: int) -> None:
+    def note_model(self, data: dict[str, Any]) -> None:
+        """Keep the editor's id and state; what it shows counts as output."""
+        message = data["message"]
+        state = message.get("state", {})
+        if message["method"] == "open" and "drafts" in state.get("state", {}):
+            self.model, self.state = data["model_id"], state["state"]
+        if data["model_id"] == self.model:
+            self.outputs += json.dumps(state.get("view"))
+
+    async def edit(self, client: httpx.AsyncClient, socket: Any, own: int) -> None:
         """Write one token that nobody else writes, and look at the answer."""
         sent = time.perf_counter()
+        first, *others = self.state["drafts"]
+        drafts = [{**first, "ac": f"200 {own}"}, *others]
+        self.state = {**self.state, "serial": self.state["serial"] + 1, "drafts": drafts}
+        update = {"method": "update", "state": {"state": self.state}, "bufferPaths": []}
         answer = await client.post(
-            "api/kernel/set_ui_element_value",
-            json={"objectIds": [object_id], "values": [f"200 {own}"]},
+            "api/kernel/set_model_value",
+            json={"modelId": self.model, "message": update, "buffers": []},
         )
         answer.raise_for_status()
         await self.until_answered(socket)

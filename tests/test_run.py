@@ -46,23 +46,6 @@ FOCUSED = """() => {
 }"""
 
 
-# Pixels by which each strip's drawing stands off the names of its lanes, and beyond its box.
-LANES_OFF = """() => [...document.querySelectorAll(".seq-body:has(.seq-lanes)")].flatMap((body) => {
-  const box = (e) => e.getBoundingClientRect();
-  const lanes = box(body.querySelector(".seq-lanes"));
-  const renderer = body.querySelector("marimo-mime-renderer");
-  const canvas = box((renderer.shadowRoot ?? renderer).querySelector("canvas"));
-  if (!body.checkVisibility()) return []; // in a closed box
-  return [canvas.top - lanes.top, canvas.bottom - lanes.bottom].map(Math.round);
-})"""
-WATCH_SHIFTS = """() => {
-  window.__shift = 0;
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) window.__shift += entry.value;
-  }).observe({type: "layout-shift"});
-}"""
-
-
 # ---- the server
 
 
@@ -158,30 +141,50 @@ def test_controls_of_the_story_are_reached_by_tab(run_page: Reader) -> None:
 
 
 def turn(page: Page, index: int) -> Locator:
-    return page.get_by_role("group", name=re.compile(rf"^Turn {index}\b"))
+    return page.locator(".turns-editor fieldset").nth(index)
 
 
-def field(page: Page, index: int, label: str) -> Locator:
-    return turn(page, index).get_by_label(label, exact=True)
+def field(page: Page, index: int, name: str) -> Locator:
+    """A field of a turn, its fold opened; by the name of what it holds."""
+    turn(page, index).locator("details").evaluate("fold => { fold.open = true; }")
+    return turn(page, index).locator(f"[data-field={name}]").locator("input, select")
 
 
-def fill(reader: Reader, index: int, label: str, text: str) -> None:
+def fill(reader: Reader, index: int, name: str, text: str) -> None:
     with reader.answer():
-        field(reader.page, index, label).fill(text)
+        field(reader.page, index, name).fill(text)
 
 
-def outcome(page: Page) -> str:
-    return page.locator(".edit-outcome").inner_text()
+def history(reader: Reader, index: int, option: str) -> None:
+    with reader.answer():
+        field(reader.page, index, "history").select_option(label=option)
 
 
-def counts(page: Page) -> tuple[int, int, int, int]:
-    """Turns, datums, tokens through the model, trained tokens, as said under the editor."""
-    turns, datums, tokens, trained = re.findall(r"\d+", outcome(page))
-    return int(turns), int(datums), int(tokens), int(trained)
+def button(reader: Reader, name: str) -> None:
+    """Press a button of the editor and wait for what it changes."""
+    with reader.answer():
+        reader.page.locator(".turns-editor").get_by_role("button", name=name, exact=True).click()
+
+
+def chip(page: Page, index: int, position: int) -> Locator:
+    return turn(page, index).locator(f".chip[data-position='{position}']:not(.adder)")
+
+
+def outcome(page: Page) -> Locator:
+    return page.locator(".turns-editor .outcome")
+
+
+def counted(turns: int, datums: int, tokens: int, trained: int) -> re.Pattern[str]:
+    """The sentence with these numbers that stays in sight while editing."""
+    return re.compile(
+        rf"\b{turns} turns? becomes? {datums} datums?: {tokens} tokens? go through the model, "
+        rf"{trained} action tokens? are trained"
+    )
 
 
 def actions(page: Page) -> list[str]:
-    return [item.input_value() for item in page.get_by_label("Action tokens", exact=True).all()]
+    fields = page.locator(".turns-editor [data-field=ac] input").all()
+    return [item.input_value() for item in fields]
 
 
 @pytest.fixture
@@ -192,53 +195,64 @@ def editor(run_page: Reader) -> Reader:
 
 
 def test_default_is_one_datum(editor: Reader) -> None:
-    assert counts(editor.page) == (3, 1, 13, 7)
+    expect(outcome(editor.page)).to_contain_text(counted(3, 1, 13, 7))
     assert actions(editor.page) == ["200 201", "400 401 402", "600 601"]
 
 
-def test_a_chosen_scenario_waits_for_load(editor: Reader) -> None:
-    """Choosing replaces nothing that was typed; a sentence says what will."""
-    hint = editor.page.get_by_text("Load puts the chosen scenario in place of the turns below.")
-    assert hint.count() == 0
-    editor.choose("Scenario", "Context reset")
-    expect(hint).to_be_visible()
-    assert counts(editor.page) == (3, 1, 13, 7)
-    editor.remake("Load")
-    expect(hint).to_have_count(0)
-    assert counts(editor.page)[1] > 1
+def test_a_clicked_token_is_replaced_inserted_and_deleted(editor: Reader) -> None:
+    """By mouse and by keyboard; each click can be undone."""
+    page = editor.page
+    hand = turn(page, 0).locator(".hand")
+    chip(page, 0, 5).click()
+    hand.get_by_role("textbox").fill("999")
+    with editor.answer():
+        hand.get_by_role("button", name="Replace", exact=True).click()
+    assert actions(page)[0] == "200 999"
+    expect(turn(page, 1).locator(".chips")).to_contain_text("999")  # carried over
+    chip(page, 0, 5).press("Delete")
+    expect(outcome(page)).to_contain_text(counted(3, 1, 12, 6))
+    for undone in (counted(3, 1, 13, 7), counted(3, 1, 13, 7)):
+        button(editor, "Undo")
+        expect(outcome(page)).to_contain_text(undone)
+    assert actions(page)[0] == "200 201"
+    chip(page, 0, 0).press("Enter")
+    page.keyboard.type("x<b>")
+    with editor.answer():
+        page.keyboard.press("Enter")
+    expect(hand.locator(".issue")).to_contain_text("x<b>")
+    page.keyboard.press("Escape")
+    assert chip(page, 0, 0).evaluate("e => e === e.getRootNode().activeElement")
+    # a token that is carried over: the turn splits there
+    chip(page, 1, 2).press("Delete")
+    expect(turn(page, 1).locator("legend")).to_contain_text("splits at position 2")
 
 
 def test_an_edit_carries_through_and_a_break_adds_a_datum(editor: Reader) -> None:
     page = editor.page
-    fill(editor, 0, "Action tokens", "200 201 999")
-    assert counts(page) == (3, 1, 14, 8)
-    assert "999" in turn(page, 2).get_by_role("list").inner_text()
-    with editor.answer():
-        field(page, 1, "The observation").select_option(label="edits the history")
-    fill(editor, 1, "Changes to the history", "2: 7")
-    assert counts(page)[:2] == (3, 2)
-    assert "splits at position 2" in turn(page, 1).locator("legend").inner_text()
-    assert page.locator(".edit-chip-break").count() == 1
-    with editor.answer():
-        field(page, 2, "The observation").select_option(label="replaces the history")
-    assert counts(page)[:2] == (3, 3)
-    off = page.evaluate(LANES_OFF)
-    assert len(off) >= 2 * 4
-    assert set(off) == {0}
+    fill(editor, 0, "ac", "200 201 999")
+    expect(outcome(page)).to_contain_text(counted(3, 1, 14, 8))
+    expect(turn(page, 2).locator(".chips")).to_contain_text("999")
+    history(editor, 1, "edits the history")
+    fill(editor, 1, "edits", "2: 7")
+    expect(outcome(page)).to_contain_text(re.compile("3 turns become 2 datums"))
+    expect(turn(page, 1).locator("legend")).to_contain_text("splits at position 2")
+    expect(page.locator(".turns-editor .chip.break")).to_have_count(1)
+    history(editor, 2, "replaces the history")
+    expect(outcome(page)).to_contain_text(re.compile("3 turns become 3 datums"))
 
 
 def test_an_edit_moves_little_on_the_screen(editor: Reader) -> None:
     page = editor.page
+    field(page, 0, "ac")
     for heading in ("Now change it", "3. The datums, token by token"):
         page.get_by_role("heading", name=heading).evaluate("e => e.scrollIntoView()")
         editor.settle()
-        page.evaluate(WATCH_SHIFTS)
+        page.evaluate("window.__shift = 0")
         for text in ("200 201 202", "7 201", "200 201"):  # a chip and a token more, and fewer
             with editor.answer():
-                field(page, 0, "Action tokens").evaluate(
+                field(page, 0, "ac").evaluate(
                     """(e, text) => {
-                      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")
-                        .set.call(e, text);
+                      e.value = text;
                       e.dispatchEvent(new Event("input", {bubbles: true}));
                     }""",
                     text,
@@ -248,78 +262,89 @@ def test_an_edit_moves_little_on_the_screen(editor: Reader) -> None:
 
 def test_typing_keeps_focus_caret_and_text(editor: Reader) -> None:
     page = editor.page
-    field(page, 0, "Action tokens").click()
+    field(page, 0, "ac").click()
     page.keyboard.press("End")
     with editor.answer():
         page.keyboard.type(" 8")
-    assert counts(page) == (3, 1, 14, 8)
+    expect(outcome(page)).to_contain_text(counted(3, 1, 14, 8))
     assert page.evaluate(FOCUSED) == ["Action tokens", "200 201 8", 9]
     with editor.answer():
         page.keyboard.type(" x")
     assert page.evaluate(FOCUSED) == ["Action tokens", "200 201 8 x", 11]
-    order = ["Logprobs", "Reward", "Masked"]
-    for label in order:
+    for label in ("Logprobs", "Reward", "Masked"):
         page.keyboard.press("Tab")
         assert page.evaluate(FOCUSED)[0] == label
 
 
 def test_bad_input_gets_a_sentence_beside_the_field(editor: Reader) -> None:
+    """The last good result stays, dimmed."""
     page = editor.page
-    fill(editor, 1, "New observation tokens", "300 -1")
-    cell = turn(page, 1).locator(".edit-ob")
-    assert "Turn 1, observation index 1: -1 is negative." in cell.inner_text()
-    assert field(page, 1, "New observation tokens").input_value() == "300 -1"
-    assert outcome(page).startswith("No trajectory yet.")
+    fill(editor, 1, "ob", "300 -1")
+    cell = turn(page, 1).locator("[data-field=ob]")
+    expect(cell).to_contain_text("Turn 1, observation index 1: -1 is negative.")
+    assert field(page, 1, "ob").input_value() == "300 -1"
+    expect(outcome(page)).to_contain_text("No trajectory yet.")
+    dimmed = page.locator(".seq-follows").first
+    assert float(dimmed.evaluate("e => getComputedStyle(e).opacity")) < 1
     assert editor.failed_cells() == []
     assert editor.blank_figures() == []
-    fill(editor, 1, "New observation tokens", "300 1")
-    assert cell.locator(".edit-issue").count() == 0
-    assert counts(page)[:2] == (3, 1)
+    fill(editor, 1, "ob", "300 1")
+    expect(cell.locator(".issue")).to_have_count(0)
+    assert float(dimmed.evaluate("e => getComputedStyle(e).opacity")) == 1
+    expect(outcome(page)).to_contain_text(re.compile("3 turns become 1 datum"))
     for text, words in (("", "reports no logprobs"), ("-1", "but 1 logprob"), ("nan ...", "nan")):
-        fill(editor, 0, "Logprobs", text)
-        assert words in turn(page, 0).locator(".edit-logprobs").inner_text()
+        fill(editor, 0, "logprobs", text)
+        expect(turn(page, 0).locator("[data-field=logprobs]")).to_contain_text(words)
         assert editor.failed_cells() == []
-    fill(editor, 0, "Logprobs", "-1")
-    assert outcome(page).startswith("No datum. Turn 0 has 2 action tokens but 1 logprob.")
+    fill(editor, 0, "logprobs", "-1")
+    expect(outcome(page)).to_contain_text("No datum. Turn 0 has 2 action tokens but 1 logprob.")
 
 
 def test_turns_come_and_go_and_keep_what_was_typed(editor: Reader) -> None:
     page = editor.page
-    fill(editor, 0, "Action tokens", "200 777")
-    fill(editor, 2, "Reward", "oops")
-    editor.remake("Add a turn")
+    fill(editor, 0, "ac", "200 777")
+    fill(editor, 2, "reward", "oops")
+    button(editor, "Add a turn")
     assert actions(page) == ["200 777", "400 401 402", "600 601", "600 601"]
-    assert field(page, 2, "Reward").input_value() == "oops"
-    assert page.evaluate(FOCUSED)[0] == "Add a turn"
-    editor.remake("Remove turn 1")
+    assert field(page, 2, "reward").input_value() == "oops"
+    button(editor, "Remove turn 1")
     assert actions(page) == ["200 777", "600 601", "600 601"]
-    assert field(page, 1, "Reward").input_value() == "oops"
-    editor.remake("Remove turn 1")
-    editor.remake("Remove turn 1")
-    assert counts(page)[:2] == (1, 1)
+    assert field(page, 1, "reward").input_value() == "oops"
+    button(editor, "Remove turn 1")
+    button(editor, "Remove turn 1")
+    expect(outcome(page)).to_contain_text(re.compile("1 turn becomes 1 datum"))
     assert page.get_by_role("button", name="Remove turn 0").is_disabled()
-    editor.remake("Reset")
-    assert counts(page) == (3, 1, 13, 7)
+    button(editor, "Undo")
+    assert actions(page) == ["200 777", "600 601"]
+    button(editor, "Reset")
+    expect(outcome(page)).to_contain_text(counted(3, 1, 13, 7))
+
+
+def test_a_late_text_acts_on_no_other_turn(editor: Reader) -> None:
+    """A text that is still on its way when its turn is removed presses and fills nothing."""
+    page = editor.page
+    field(page, 0, "logprobs").fill("-0.5 -0.25")
+    button(editor, "Remove turn 0")
+    editor.rest()
+    assert actions(page) == ["400 401 402", "600 601"]
+    assert field(page, 0, "logprobs").input_value() == "auto"
 
 
 def test_scenarios_load_and_the_address_restores_them(
     editor: Reader, browser: Browser, run_server: Server
 ) -> None:
     page = editor.page
-    with editor.answer():
-        page.get_by_label("Scenario", exact=True).select_option(label="Sub-agent in between")
-    assert counts(page)[1] == 1  # chosen, not yet loaded
-    editor.remake("Load")
-    assert counts(page)[:2] == (4, 4)
+    editor.load("Sub-agent in between")
+    expect(outcome(page)).to_contain_text(re.compile("4 turns become 4 datums"))
     page.wait_for_url("**/?scenario=new_context")
-    fill(editor, 3, "Reward", "x<b>y")
+    fill(editor, 3, "reward", "x<b>y")
     page.wait_for_url(re.compile("turns="))
     with seat(browser) as other:
         other.open(run_server, "?" + page.url.partition("?")[2])
-        assert field(other.page, 3, "Reward").input_value() == "x<b>y"
-        assert "x<b>y" in turn(other.page, 3).locator(".edit-reward").inner_text()
+        assert field(other.page, 3, "reward").input_value() == "x<b>y"
+        expect(turn(other.page, 3).locator("[data-field=reward]")).to_contain_text("x<b>y")
         assert other.failed_cells() == []
-        fill(other, 3, "Reward", "1")
+        fill(other, 3, "reward", "1")
         other.page.wait_for_url("**/?scenario=new_context")
         assert other.faults == []
 
@@ -327,41 +352,43 @@ def test_scenarios_load_and_the_address_restores_them(
 def test_a_bad_address_is_ignored_with_a_sentence(browser: Browser, run_server: Server) -> None:
     with seat(browser) as other:
         other.open(run_server, "?scenario=%3Cb%3E&turns=" + "%22%3Cscript%3E" + "A" * 2500)
-        note = other.page.locator(".edit-start").inner_text()
-        assert "a scenario <b>, which is not on the menu" in note
-        assert "longer than 2,000 characters and was ignored" in note
-        assert counts(other.page) == (3, 1, 13, 7)
+        lesson = other.page.locator(".turns-editor .lesson")
+        expect(lesson).to_contain_text("a scenario <b>, which is not on the menu")
+        expect(lesson).to_contain_text("longer than 2,000 characters and was ignored")
+        expect(outcome(other.page)).to_contain_text(counted(3, 1, 13, 7))
         assert other.failed_cells() == []
         assert other.faults == []
 
 
 def test_code_and_json_are_there_to_copy(editor: Reader) -> None:
     page = editor.page
-    fill(editor, 0, "Action tokens", "200 31337")
-    page.get_by_role("button", name="The same trajectory as Python").click()
-    code = page.locator(".codehilite", has_text="trajectory_to_data(trajectory").last
-    code.wait_for()
-    assert "ac_0 = [200, 31337]" in code.inner_text()
-    page.get_by_role("button", name="The same trajectory as JSON").click()
-    copied = page.locator(".codehilite", has_text='"transitions"').last
-    copied.wait_for()
-    assert '"ac": [200, 31337]' in copied.inner_text()
+    fill(editor, 0, "ac", "200 31337")
+    page.get_by_text("The same trajectory as Python").click()
+    code = page.locator("details[open]", has_text="trajectory_to_data(trajectory").last
+    expect(code).to_contain_text("ac_0 = [200, 31337]")
+    page.get_by_text("The same trajectory as Python").click()
+    page.get_by_text("The same trajectory as JSON").click()
+    copied = page.locator("details[open]", has_text='"transitions"').last
+    expect(copied).to_contain_text('"ac": [200, 31337]')
+    page.get_by_text("The same trajectory as JSON").click()
 
 
 def test_every_field_has_a_name_and_fits_a_phone(editor: Reader) -> None:
     page = editor.page
-    labels = [
-        "New observation tokens", "Action tokens", "Logprobs", "Reward", "Masked",
-    ]  # fmt: skip
+    labels = {
+        "ob": "New observation tokens", "ac": "Action tokens", "logprobs": "Logprobs",
+        "reward": "Reward", "masked": "Masked",
+    }  # fmt: skip
     for index in range(3):
-        for label in labels:
-            assert field(page, index, label).is_visible(), (index, label)
-        assert field(page, index, "The observation").is_visible() == (index > 0)
+        for name, label in labels.items():
+            assert field(page, index, name).is_visible(), (index, name)
+            assert turn(page, index).get_by_label(label, exact=True).count() == 1
+        assert field(page, index, "history").is_visible() == (index > 0)
     page.set_viewport_size({"width": 390, "height": 844})
     editor.settle()
     for index in range(3):
-        for label in labels:
-            box = field(page, index, label).bounding_box()
+        for name in labels:
+            box = field(page, index, name).bounding_box()
             assert box is not None
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 390
@@ -382,11 +409,9 @@ def test_one_token_in_the_middle_of_history_gives_its_position(run_page: Reader)
     run_page.load("Three turns that extend")
     assert verdict(run_page, 2).count() == 0  # it shares one line with turn 1: both extend
     assert "Turns 1 to 2" in run_page.text_of(SPLIT)
-    with run_page.answer():
-        field(run_page.page, 2, "The observation").select_option(label="edits the history")
+    history(run_page, 2, "edits the history")
     for position, lost in ((5, "turn 0's action, index 1"), (7, "turn 1's observation, index 7")):
-        with run_page.answer():
-            field(run_page.page, 2, "Changes to the history").fill(f"{position}: 999")
+        fill(run_page, 2, "edits", f"{position}: 999")
         words = verdict(run_page, 2).inner_text()
         assert "✕ splits" in words
         assert f"At position {position} of 11" in words
