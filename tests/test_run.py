@@ -27,6 +27,7 @@ from sequence_extension.wording import cause_name
 
 DEFAULT = "Three turns that extend"
 BUILD = "Build a trajectory"
+STRIPS = "The datums, token by token"
 SPLIT = "Why did it split?"
 COST = "What it costs"
 GROUP = "One number per trajectory"
@@ -85,13 +86,18 @@ def test_app_opens_with_every_cell_run(run_page: Reader) -> None:
 
 def test_a_tooltip_names_the_token_and_shows_markup_as_text(run_page: Reader) -> None:
     page = run_page.page
-    canvas = page.locator(".seq-figure canvas").first
+    run_page.load(DEFAULT)
+    [canvas] = [
+        cell.locator("canvas").first
+        for cell in run_page.section(STRIPS)
+        if cell.locator("canvas").count()
+    ]
     canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    # the first input: half a cell right of the empty slot, in the upper lane
-    canvas.hover(position={"x": 4 + 64 * 1.5, "y": 4 + 39})
-    page.wait_for_function("document.querySelector('#vg-tooltip-element.visible')")
+    # over the upper lane from the left, until a token names itself
+    for left in range(70, 240, 10):
+        canvas.hover(position={"x": left, "y": 48})
+        if page.locator("#vg-tooltip-element.visible").count():
+            break
     words = page.locator("#vg-tooltip-element").inner_text()
     for piece in ("token id", "100", "position", "turn", "observation", "never a target"):
         assert piece in words
@@ -130,11 +136,11 @@ def test_controls_of_the_story_are_reached_by_tab(run_page: Reader) -> None:
                 }"""
             )
         )
-        if "Action tokens" in reached:
+        if "Add a turn" in reached:
             break
-    wanted = ["step", "menu", "Load", "New observation tokens", "Action tokens"]
+    wanted = ["step", "menu", "Reset", "Turn 0 as text, logprobs, reward", "Add a turn"]
     assert [name for name in wanted if name not in reached] == []
-    assert reached.index("Load") < reached.index("Action tokens")
+    assert reached.index("menu") < reached.index("Reset") < reached.index("Add a turn")
 
 
 # ---- the editor
@@ -323,11 +329,12 @@ def test_turns_come_and_go_and_keep_what_was_typed(editor: Reader) -> None:
 def test_a_late_text_acts_on_no_other_turn(editor: Reader) -> None:
     """A text that is still on its way when its turn is removed presses and fills nothing."""
     page = editor.page
+    kept = field(page, 1, "logprobs").input_value()
     field(page, 0, "logprobs").fill("-0.5 -0.25")
     button(editor, "Remove turn 0")
     editor.rest()
     assert actions(page) == ["400 401 402", "600 601"]
-    assert field(page, 0, "logprobs").input_value() == "auto"
+    assert field(page, 0, "logprobs").input_value() == kept
 
 
 def test_scenarios_load_and_the_address_restores_them(
@@ -364,11 +371,11 @@ def test_code_and_json_are_there_to_copy(editor: Reader) -> None:
     page = editor.page
     fill(editor, 0, "ac", "200 31337")
     page.get_by_text("The same trajectory as Python").click()
-    code = page.locator("details[open]", has_text="trajectory_to_data(trajectory").last
+    code = page.locator(".codehilite:visible", has_text="ac_0 = ")
     expect(code).to_contain_text("ac_0 = [200, 31337]")
     page.get_by_text("The same trajectory as Python").click()
     page.get_by_text("The same trajectory as JSON").click()
-    copied = page.locator("details[open]", has_text='"transitions"').last
+    copied = page.locator(".codehilite:visible", has_text='"transitions"').first
     expect(copied).to_contain_text('"ac": [200, 31337]')
     page.get_by_text("The same trajectory as JSON").click()
 
@@ -438,7 +445,7 @@ def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
             assert {found.cause for found in breaks} == {scenario.key}
         if not breaks:
             sentence = run_page.page.get_by_text(
-                "No turn splits: every observation", exact=False
+                "For example the scenario", exact=False
             ).first
             expect(sentence).to_be_visible()
     assert shown == CAUSES
@@ -448,11 +455,11 @@ def test_price_follows_the_editor(run_page: Reader) -> None:
     run_page.load("Clock in the system prompt")
     words = run_page.text_of(COST)
     assert "3 turns in 3 datums" in words
-    assert "of these read again at turn 2's break" in words
+    assert "are read again: an earlier datum had them" in words
     run_page.load("Three turns that extend")
     words = run_page.text_of(COST)
     assert "3 turns in 1 datum:" in words
-    assert "read again" not in words
+    assert "are read again" not in words
 
 
 def test_sections_read_on_a_phone(phone_page: Reader) -> None:
