@@ -444,9 +444,7 @@ def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
         if scenario.key in CAUSES:
             assert {found.cause for found in breaks} == {scenario.key}
         if not breaks:
-            sentence = run_page.page.get_by_text(
-                "For example the scenario", exact=False
-            ).first
+            sentence = run_page.page.get_by_text("For example the scenario", exact=False).first
             expect(sentence).to_be_visible()
     assert shown == CAUSES
 
