@@ -178,7 +178,7 @@ def read_again(
     new: Sequence[Any],
     position: int,
     edit: Edit,
-    sequences: Sequence[Codes],
+    stored: Sequence[bytes],
     datum: int,
 ) -> int:
     """Tokens of a datum's first observation that were inputs of an earlier datum, in order.
@@ -187,16 +187,15 @@ def read_again(
     common with the start of any earlier one. The last element of a datum is a target, never
     an input, on both sides.
     """
-    mine = len(sequences[datum]) - 1
+    mine = len(stored[datum]) // 4 - 1
     end = position + edit.taken
     came_back = edit.kept > 0 and new[end - 1] == held[-1]
     again = min(position + edit.kept - (came_back or end > mine), mine)
     shared, tail = position, held[position:-1]
-    raw = sequences[datum].tobytes()
-    for earlier in sequences[: datum - 1]:
-        limit = min(len(earlier) - 1, mine, len(new))
+    for earlier in stored[: datum - 1]:
+        limit = min(len(earlier) // 4 - 1, mine, len(new))
         if limit > again:
-            common = min(limit, common_prefix_length(raw, earlier.tobytes()) // 4)
+            common = min(limit, common_prefix_length(stored[datum], earlier) // 4)
             if common > again:
                 again, shared, tail = common, common, []
     return max(again, 0) + picture_tokens(new[:shared], tail, new[shared:])
@@ -209,8 +208,8 @@ class Lineages:
     or, at a break, from any earlier one that nobody has gone on from; the longest is taken.
     """
 
-    def __init__(self, sequences: Sequence[Codes]) -> None:
-        self._stored = [sequence.tobytes() for sequence in sequences]
+    def __init__(self, stored: Sequence[bytes]) -> None:
+        self._stored = stored
         self._continued: set[int] = set()
 
     def resumed(self, datum: int, observation: Codes) -> int | None:
@@ -251,7 +250,8 @@ def find_breaks(
     splits = [span for span in spans if span.splits]
     tokens = sum(span.observation + span.action for span in spans)
     budget = SEARCH_STEPS + SEARCH_STEPS_PER_TOKEN * tokens
-    lineages = Lineages(sequences if splits else [])
+    stored = [sequence.tobytes() for sequence in sequences] if splits else []
+    lineages = Lineages(stored)
     breaks: list[Break] = []
     for number, span in enumerate(splits):
         held, new = held_and_new(trajectory, span.turn)
@@ -274,7 +274,7 @@ def find_breaks(
             kept=edit.kept,
             bounded=None if edit.exact else bound_sentence(share, tails),
             held=span.held,
-            again=read_again(held, new, position, edit, sequences, span.datum),
+            again=read_again(held, new, position, edit, stored, span.datum),
         )
         if details:
             item = with_changes(item, held, new, spans, edit, tails, vocab)

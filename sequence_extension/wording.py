@@ -164,6 +164,8 @@ def remedy(item: Break, renderer: str | None = None) -> str:
     by = f"`{renderer}`" if renderer else "the renderer"
     sampled = item.lost in ("action", "reasoning", "header")
     if item.cause == "shortened":
+        if not item.position and item.origin.part == "action":
+            return "Record the prompts: the observation before it is empty as well."
         if item.got is None and not item.position:
             return (
                 "After an answer that did not parse, return the history with the error, or end "

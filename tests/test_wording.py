@@ -92,7 +92,7 @@ def test_one_remedy_a_break(case: dict[str, Any]) -> None:
         ("default_system_prompt_appears_on_turn_1", "into the first observation already"),
         ("clock_in_system/clock", "Freeze a clock"),
         ("rollback_to_an_earlier_state", "make a retry a rollout of its own"),
-        ("prompt_ids_empty_in_every_step", "return the history with the error"),
+        ("prompt_ids_empty_in_every_step", "Record the prompts"),
         ("image_reencoded_between_turns", "Encode each image once"),
         ("compaction/plain", "compact rarely"),
         ("prompts_left_padded_to_one_length", "without padding"),
@@ -199,3 +199,8 @@ def test_images_are_called_by_their_names() -> None:
     for unnamed in (b"\x89PNG\r\n", b"x" * 60, b"two\nlines", b""):
         chunk = tinker.types.ImageChunk(data=unnamed, format="png", expected_tokens=4)
         assert image_label(chunk) == "an image of 4 tokens"
+
+
+def test_an_empty_observation_behind_a_prompt_is_another_matter() -> None:
+    (item,) = diagnose(make_rollout(([1, 2], [3, 4]), ([], [5, 6]))).breaks
+    assert "return the history with the error" in remedy(item)
