@@ -160,39 +160,44 @@ class Drawing:
         self.y += LINE
 
 
-def draw_panel(tables: Mapping[str, pd.DataFrame], s: int, panel: str) -> Drawing:
+Rows = list[dict[str, Any]]
+
+
+def by_panel(frame: pd.DataFrame) -> dict[tuple[int, str], Rows]:
+    """The rows of a table of `staircase_tables` by scenario and panel."""
+    rows: dict[tuple[int, str], Rows] = {}
+    for row in records(frame):
+        rows.setdefault((row["s"], row["panel"]), []).append(row)
+    return rows
+
+
+def draw_panel(turns: Rows, cells: Rows, panel: str) -> Drawing:
     """One scenario of `staircase_tables`, laid out."""
     drawing = Drawing(PANELS[panel])
-    turns, cells = (
-        part[(part["s"] == s) & (part["panel"] == panel)]
-        for part in (tables["turns"], tables["cells"])
-    )
     datum = None
-    for turn in records(turns):
-        own = records(cells[cells["turn"] == turn["turn"]])
+    for turn in turns:
+        own = [cell for cell in cells if cell["turn"] == turn["turn"]]
         drawing.add(turn, own, turn["datum"] != datum)
         datum = turn["datum"]
     return drawing
 
 
 def panel_steps(
-    tables: Mapping[str, pd.DataFrame], s: int, panel: str, drawing: Drawing, most: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    drawing: Drawing, turns: Rows, steps: Rows, title: str, most: int
+) -> tuple[Rows, Rows]:
     """What changes with the number of turns shown: the heads, and the brackets of the datums."""
-    steps = tables["steps"]
-    steps = steps[(steps["s"] == s) & (steps["panel"] == panel)].set_index("shown")
-    turns = tables["turns"]
-    datum_of = turns[(turns["s"] == s) & (turns["panel"] == panel)].set_index("turn")["datum"]
-    title = tables["scenarios"].set_index("s")["title"][s] if panel == "split" else KEPT
     heads, brackets = [], []
-    x = PANELS[panel]
+    x = drawing.shift
     for shown in range(1, most + 1):
-        step = steps.loc[min(shown, len(steps))]
-        at = {"s": s, "shown": shown}
+        step = steps[min(shown, len(steps)) - 1]
+        at = {"shown": shown}
         heads.append({**at, "x": x, "y": 9, "bold": "yes", "words": f"{title}: {step['datums']}"})
         heads.append({**at, "x": x, "y": 29, "bold": "no", "words": step["counts"]})
-        for _, own in datum_of[datum_of.index < shown].groupby(datum_of):
-            top, bottom = drawing.turns[own.index[0]][0], drawing.turns[own.index[-1]][1]
+        datums: dict[int, tuple[int, int]] = {}
+        for turn in turns[:shown]:
+            top, bottom = drawing.turns[turn["turn"]]
+            datums[turn["datum"]] = (datums.get(turn["datum"], (top, 0))[0], bottom)
+        for top, bottom in datums.values():
             brackets.append({**at, "left": x + 3, "right": x + 8, "top": top, "bottom": bottom})
     return heads, brackets
 
@@ -212,19 +217,18 @@ def staircase_chart(
     scenarios = tables["scenarios"]
     titles, most = scenarios["title"].tolist(), int(scenarios["turns"].max())
     start = titles.index(first) if first in titles else 0
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("cells", "words", "breaks", "heads", "brackets")
-    }
+    rows: dict[str, Rows] = {name: [] for name in ("cells", "words", "breaks", "heads", "brackets")}
+    turns, cells_of, steps = (by_panel(tables[name]) for name in ("turns", "cells", "steps"))
     height = 0
-    for s in scenarios["s"]:
-        for panel in PANELS:
-            drawing = draw_panel(tables, s, panel)
-            for name in ("cells", "words", "breaks"):
-                rows[name] += [{"s": s, **row} for row in getattr(drawing, name)]
-            heads, brackets = panel_steps(tables, s, panel, drawing, most)
-            rows["heads"] += heads
-            rows["brackets"] += brackets
-            height = max(height, drawing.y)
+    for key in turns:
+        drawing = draw_panel(turns[key], cells_of[key], key[1])
+        title = titles[key[0]] if key[1] == "split" else KEPT
+        heads, brackets = panel_steps(drawing, turns[key], steps[key], title, most)
+        drawn = {"heads": heads, "brackets": brackets}
+        drawn |= {name: getattr(drawing, name) for name in ("cells", "words", "breaks")}
+        for name, own in drawn.items():
+            rows[name] += [{"s": key[0], **row} for row in own]
+        height = max(height, drawing.y)
     cells = pd.DataFrame(rows["cells"])
     columns = ["s", "turn", "left", "x", "right", "y", "kind", "label", "id", "mask"]
     width = WIDTH + BETWEEN + WIDTH
