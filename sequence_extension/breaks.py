@@ -192,12 +192,13 @@ def read_again(
     came_back = edit.kept > 0 and new[end - 1] == held[-1]
     again = min(position + edit.kept - (came_back or end > mine), mine)
     shared, tail = position, held[position:-1]
+    longer = stored[datum][: 4 * again + 4]  # what an earlier one must start with to matter
     for earlier in stored[: datum - 1]:
         limit = min(len(earlier) // 4 - 1, mine, len(new))
-        if limit > again:
+        if limit > again and earlier.startswith(longer):
             common = min(limit, common_prefix_length(stored[datum], earlier) // 4)
-            if common > again:
-                again, shared, tail = common, common, []
+            again, shared, tail = common, common, []
+            longer = stored[datum][: 4 * again + 4]
     return max(again, 0) + picture_tokens(new[:shared], tail, new[shared:])
 
 
