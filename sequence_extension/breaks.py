@@ -280,24 +280,45 @@ def find_breaks(
         if details:
             item = with_changes(item, held, new, spans, edit, tails, vocab)
         breaks.append(item)
+    count = lineages.count if splits else sum(map(bool, map(len, sequences)))
+    return with_patterns(breaks, trajectory, spans, count, details), count
+
+
+def with_patterns(
+    breaks: list[Break],
+    trajectory: Trajectory,
+    spans: Sequence[TurnSpan],
+    lineages: int,
+    details: bool,
+) -> list[Break]:
+    """The breaks with the patterns that only the whole rollout shows.
+
+    Args:
+        breaks: All of them.
+        trajectory, spans: The rollout and its walk.
+        lineages: Datums there would be if every open sequence were kept.
+        details: As for `find_breaks`.
+    """
     if any(item.resumes_datum is not None for item in breaks):
         breaks = [
             replace(item, patterns=("takes_turns",)) if item.cause == "new_context" else item
             for item in breaks
         ]
-    count = lineages.count if splits else sum(map(bool, map(len, sequences)))
     backwards = {
-        span.turn for span in splits if span.observation < spans[span.turn - 1].observation
+        item.turn
+        for item in breaks
+        if spans[item.turn].observation < spans[item.turn - 1].observation
     }
-    hint = order_hint(trajectory, len(sequences), count) if backwards and details else None
-    if hint is not None:
-        breaks = [
-            replace(item, hints=(*item.hints, hint), patterns=(*item.patterns, "out_of_order"))
-            if item.turn in backwards
-            else item
-            for item in breaks
-        ]
-    return breaks, count
+    datums = spans[-1].datum + 1 if spans else 0
+    hint = order_hint(trajectory, datums, lineages) if backwards and details else None
+    if hint is None:
+        return breaks
+    return [
+        replace(item, hints=(*item.hints, hint), patterns=(*item.patterns, "out_of_order"))
+        if item.turn in backwards
+        else item
+        for item in breaks
+    ]
 
 
 def held_and_new(trajectory: Trajectory, turn: int) -> tuple[list[Any], list[Any]]:

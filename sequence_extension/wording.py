@@ -145,6 +145,19 @@ def cause_sentence(item: Break) -> str:
     return cause_words(item).sentence
 
 
+# Against breaks whose lost tokens stood in a prompt.
+PROMPT_REMEDIES = {
+    "retokenised": "Keep the tokens of the first prompt and append to them; do not tokenize "
+    "the whole text again.",
+    "removed": "Cut history rarely, and then much at once: every cut costs a datum.",
+    "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
+    "first observation already.",
+    "reordered": "Write tool lists and header fields in the same order every turn.",
+    "replaced": "Freeze a clock, counter or random id for the episode, or append the new value "
+    "as a later message; edit messages rarely.",
+}
+
+
 def remedy(item: Break, renderer: str | None = None) -> str:
     """What helps against this break: one remedy, by what is known about it.
 
@@ -208,16 +221,7 @@ def remedy(item: Break, renderer: str | None = None) -> str:
             f"If {by} writes earlier turns anew, keep their tokens: {KEEPS_TOKENS}. If the "
             "environment cuts or edits them, let it do so rarely, and much at once."
         )
-    return {
-        "retokenised": "Keep the tokens of the first prompt and append to them; do not tokenize "
-        "the whole text again.",
-        "removed": "Cut history rarely, and then much at once: every cut costs a datum.",
-        "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
-        "first observation already.",
-        "reordered": "Write tool lists and header fields in the same order every turn.",
-        "replaced": "Freeze a clock, counter or random id for the episode, or append the new value "
-        "as a later message; edit messages rarely.",
-    }[item.cause]
+    return PROMPT_REMEDIES[item.cause]
 
 
 def preserving_renderer(renderer: str | None) -> str | None:

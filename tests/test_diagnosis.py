@@ -6,6 +6,7 @@
 4. The tests above catch a broken rule (mutants).
 """
 
+import doctest
 import random
 import sys
 from dataclasses import replace
@@ -22,6 +23,7 @@ from rollouts import (
     picture,
 )
 
+from sequence_extension import diagnosis as diagnosis_module
 from sequence_extension.breaks import name_cause
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import diagnose
@@ -510,3 +512,8 @@ def test_common_prefix_length_of_long_lists() -> None:
     for length in (0, 63, 64, 65, 191, 192, 193, 5_000):
         left, right = [0] * 6_000, [0] * length + [1] + [0] * 700
         assert common_prefix_length(left, right) == length
+
+
+def test_the_example_runs() -> None:
+    results = doctest.testmod(diagnosis_module)
+    assert (results.failed, results.attempted > 3) == (0, True)
