@@ -161,7 +161,7 @@ def focus_on(breaks: pd.DataFrame) -> tuple[int, int] | None:
     if breaks.empty:
         return None
     x, words, label = breaks.iloc[0]
-    return max(0, min(x - 40, words)), max(x + 60, words + text_width(label))
+    return max(0, min(x - 10, words)), max(x + 60, words + text_width(label))
 
 
 def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sequence_extension.figures.cells import EMPTY, filled_cells, text_width
 from sequence_extension.figures.figure import Figure, named, pixels, plot, records
-from sequence_extension.figures.palette import GREY, PALETTE
+from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import count_of, visible_text, wrap_words
 from sequence_extension.wording import cause_name
@@ -36,7 +36,7 @@ MATRIX_LOOK = {
 }
 STEP, ROW = 64, 24  # pixels of a cell
 HEAD = 56  # pixels above, for the names of the policies
-NOTES = 160  # pixels right of the cells, for how often a row splits
+NOTES = 144  # pixels right of the cells, for how often a row splits
 FACTS, LINE = 9, 18  # lines below, for what the chosen cell holds, and pixels of one
 TOLD = ["place", "before", "held", "came"]  # of its first break
 
@@ -74,14 +74,17 @@ def matrix_template() -> Mapping[str, Any]:
         for line, column in enumerate(["what", *TOLD, "members"])
     ]
     boxes, *labels = filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
-    frame = cells.transform_filter(chosen).mark_rect(
-        filled=False, stroke=GREY, strokeWidth=3, height=ROW
-    )
+    # black around white: to be seen on every cell and on both pages
+    chosen_box = cells.transform_filter(chosen).encode(x=pixels("left"), x2="right:Q")
+    frame = [
+        chosen_box.mark_rect(filled=False, stroke=color, strokeWidth=width, height=ROW - 1)
+        for color, width in (("#000000", 5), ("#FFFFFF", 2))
+    ]
     return alt.LayerChart(
         layer=[
             boxes.add_params(chosen),
             *labels,
-            frame.encode(x=pixels("left"), x2="right:Q"),
+            *frame,
             words.transform_filter("!datum.heavy").mark_text(
                 **page_text(align="left", lineBreak="|", lineHeight=13)
             ),
@@ -135,7 +138,7 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
     )
     policies = table["policy"].nunique()
     notes = [f"{count} of {policies}" for count in groups["split"]]
-    for claims, remark in (("yes", ", though claimed"), ("no", "")):
+    for claims, remark in (("yes", ", claimed"), ("no", "")):
         part = [at for at, own in enumerate(groups["claims"]) if own == claims]
         if part:  # they stand in order: the first splits most, the last least
             at = part[0] if claims == "yes" else part[-1]
