@@ -54,8 +54,9 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _():
-    # alone in its cell: here the page's style sheet reaches the menu inside the figure
+def first_figure():
+    # alone in its cell: here the page's style sheet reaches the menu inside the figure, and
+    # keeps the figure's place by the cell's name until it is there
     page.idea.figure()
     return
 
@@ -687,13 +688,12 @@ def _(matrix_selector):
         label="Pupil of the cell",
         allow_select_none=False,
     )
-    mo.hstack([matrix_renderer, matrix_policy], justify="start", wrap=True)
     return matrix_policy, matrix_renderer
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_policy, matrix_renderer):
-    page.episodes.cell_view(matrix_renderer.value, matrix_policy.value)
+    mo.Html(page.episodes.cell_fold(matrix_renderer, matrix_policy))
     return
 
 
@@ -955,17 +955,6 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
-    ### Only the messages?
-
-    Paste a conversation: each answer becomes a turn, its prompt and its action as the renderer
-    writes them. No model is asked, so the verdict is about messages and renderer alone.
-    """)
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     own_messages = mo.ui.text_area(
         value=env.messages.conversation_example(),
         label="Conversation, a JSON list of messages with role and content",
@@ -979,13 +968,12 @@ def _():
         label="Read by renderer",
         allow_select_none=False,
     )
-    mo.vstack([own_messages, mo.hstack([own_reader], justify="start")])
     return own_messages, own_reader
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_messages, own_reader):
-    page.episodes.conversation_result(own_messages.value, own_reader.value)
+    mo.Html(page.episodes.conversation_fold(own_messages, own_reader))
     return
 
 

@@ -26,7 +26,6 @@ from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
-    matrix_breaks,
     matrix_chart,
     matrix_facts,
     matrix_finding,
@@ -102,14 +101,8 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
     figure = figure_box(
         matrix_chart(table), matrix_finding(table), lane_width="12rem", widget=selector
     )
-    breaks = matrix_breaks(table).rename(columns={"break": "#", "before": "both had"})
-    breaks = breaks[["#", "both had", "came", "held", "turn", "position", "cause"]]
-    facts = details_table(
-        matrix_facts(table),
-        f"The same {len(table)} cells as a table",
-        row_heads=True,
-        more=table_box(breaks, "The breaks that # stands for", merged=2, lead=1).text,
-    )
+    cells = matrix_facts(table).replace(r" #\d+.*| [a-z_]+$", "", regex=True)
+    facts = details_table(cells, f"The same {len(table)} cells as a table", row_heads=True)
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
 
@@ -183,13 +176,10 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
 
 
 def unbuilt_view(table: pd.DataFrame) -> mo.Html:
-    """The renderers that could not be built, each with its reason; or that there are none."""
+    """The renderers that could not be built, each with its reason."""
     missing = table[table["claims"] == "unknown"].drop_duplicates("renderer")
     if missing.empty:
-        return note(
-            f"All {table['renderer'].nunique()} renderers of the installed cookbook were built "
-            "on the vocabulary that comes with tml-renderers; nothing was downloaded."
-        )
+        return mo.Html("")
     return mo.Html("".join(note(reason, "look").text for reason in missing["reason"]))
 
 
@@ -222,6 +212,17 @@ def cell_view(renderer: str, policy: str) -> Any:
     drawn = break_drawings(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
     folded = fold("The conversation", transcript(episode, diagnosis.spans).text)
     return mo.vstack([mo.md(words), drawn, mo.Html(folded)])
+
+
+def cell_fold(renderer: Any, policy: Any) -> str:
+    """One cell of the matrix with its break drawn, to unfold; HTML.
+
+    Args:
+        renderer, policy: The menus that choose it.
+    """
+    menus = mo.hstack([renderer, policy], justify="start", wrap=True)
+    view = mo.as_html(cell_view(renderer.value, policy.value)).text
+    return fold("One cell in full: its break and its conversation", f"{menus.text}{view}")
 
 
 def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
@@ -280,6 +281,21 @@ def conversation_result(text: str, renderer: str) -> Any:
             details_table(everywhere, "The same conversation under every renderer"),
         ]
     )
+
+
+def conversation_fold(messages: Any, reader: Any) -> str:
+    """A conversation to paste, the renderer that reads it and the verdict, to unfold; HTML.
+
+    Args:
+        messages: The text field.
+        reader: The menu of renderers.
+    """
+    lead = mo.md(
+        "Each answer becomes a turn, its prompt and its action as the renderer writes them. No "
+        "model is asked, so the verdict is about messages and renderer alone."
+    )
+    result = mo.as_html(conversation_result(messages.value, reader.value)).text
+    return fold("Only the messages? Paste a conversation", f"{lead.text}{messages}{reader}{result}")
 
 
 class SecretField:

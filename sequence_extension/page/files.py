@@ -120,7 +120,6 @@ def diagnosis_views(
     views += [note(text, "look") for text in diagnosis.rollout.notes]
     lineage = lineage_sentence(diagnosis)
     views += [note(lineage)] if lineage else []
-    views.append(verdict_list(verdicts(diagnosis), most))
     for number, found in enumerate(diagnosis.breaks[:drawn]):
         figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
         if number:
@@ -128,9 +127,10 @@ def diagnosis_views(
         views.append(figure)
     left = len(diagnosis.breaks) - drawn
     if left > 0:
-        there = "section 9 of the app draws more, " if drawn < 5 else ""
-        told = f"{count_of(left, 'more break')} not drawn; {there}the command line names all."
-        views.append(note(told))
+        views.append(note(f"{count_of(left, 'more break')} not drawn; the command names all."))
+    listed = verdict_list(verdicts(diagnosis), most).text
+    # warnings are said nowhere else, so they are not folded
+    views.append(mo.Html(listed if diagnosis.warnings else fold("A verdict per turn", listed)))
     return views
 
 

@@ -27,5 +27,7 @@ def figure() -> Figure:
 @once
 def table() -> str:
     """What the marks of the figure mean, and all scenarios as a table that unfolds, as HTML."""
-    facts = details_table(staircase_facts(stories()), "All scenarios as a table")
+    facts = details_table(
+        staircase_facts(stories()).drop(columns="what happens"), "All scenarios as a table"
+    )
     return f"{figure_legend()}{facts.text}"

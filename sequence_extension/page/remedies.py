@@ -10,7 +10,7 @@ from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.env.matrix import compare_matrices, matrix_table
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.page.episodes import matrix
-from sequence_extension.page.html import details_table, table_box
+from sequence_extension.page.html import details_table
 from sequence_extension.page.once import once
 from sequence_extension.rollout import token_trajectory
 from sequence_extension.text import count_of
@@ -83,7 +83,7 @@ def code_names(names: Iterable[str]) -> str:
 def comparison_view() -> Any:
     """The matrix before and after: one sentence, a row per pupil, and folded a row per renderer."""
     table = comparison()
-    by_policy = table_box(
+    by_policy = details_table(
         totals(table, "policy"), "The same rollouts, rendered anew and with their tokens kept"
     )
     by_renderer = details_table(totals(table, "renderer"), "The same per renderer", row_heads=True)
