@@ -16,7 +16,6 @@ app = marimo.App(
 with app.setup(hide_code=True):
     import html
     import os
-    from importlib.metadata import version
 
     import marimo as mo
 
@@ -62,18 +61,17 @@ def first_figure():
 
 
 @app.cell(hide_code=True)
-def _():
+def first_table():
     mo.Html(page.idea.table())
     return
 
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(rf"""
+    mo.md(r"""
     **How to read it.** Each section holds one idea, in short on its first line, and one figure
     that makes its point without a click. Turns and tokens count from 0. Every number was computed
-    when this page was made, from what the installed `tinker-cookbook`
-    {version("tinker-cookbook")} returned.
+    when this page was made, from what the installed `tinker-cookbook` returned.
 
     1. [The idea](#1-the-idea)
     2. [Build a trajectory](#2-build-a-trajectory)
