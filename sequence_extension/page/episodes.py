@@ -222,7 +222,10 @@ def cell_fold(renderer: Any, policy: Any) -> str:
     """
     menus = mo.hstack([renderer, policy], justify="start", wrap=True)
     view = mo.as_html(cell_view(renderer.value, policy.value)).text
-    return fold("One cell in full: its break and its conversation", f"{menus.text}{view}")
+    content = fold("The chosen cell: its break and its conversation", f"{menus.text}{view}")
+    # where a click chooses, what was chosen stands open
+    answers = mo.app_meta().mode == "run" or is_live_editor()
+    return content.replace("<details", "<details open", 1) if answers else content
 
 
 def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
