@@ -104,6 +104,19 @@ def command_parser() -> CommandParser:
         action="store_true",
         help="let the tokenizer run code that comes with its model",
     )
+    add_limits(parser)
+    parser.add_argument(
+        "--workers",
+        metavar="N|ray",
+        type=workers,
+        default=1,
+        help="read in N processes, or on a Ray cluster; the report is the same",
+    )
+    return parser
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """The options that make the command a check."""
     parser.add_argument(
         "--max-datums",
         metavar="N",
@@ -117,14 +130,6 @@ def command_parser() -> CommandParser:
         default=(),
         help="fail on: refused, warning, or the name of a cause or warning; several with commas",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N|ray",
-        type=workers,
-        default=1,
-        help="read in N processes, or on a Ray cluster; the report is the same",
-    )
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:

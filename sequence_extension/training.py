@@ -70,9 +70,22 @@ def assert_extends(
     raise AssertionError("\n".join([head, *rollout_lines(diagnosis, row, (), Paint(False))]))
 
 
-def datum_count(spans: Sequence[TurnSpan]) -> int:
-    """Datums of a walk; turns without any token make none."""
-    return len({span.datum for span in spans if span.observation or span.action})
+def span_sums(spans: Sequence[TurnSpan]) -> dict[str, int]:
+    """What the metrics sum over trajectories, of one walk.
+
+    Turns without any token make no datum, and a sequence of one token has no input.
+    """
+    lengths = [span.tokens + span.action for span in spans]
+    last = {span.datum: length for span, length in zip(spans, lengths, strict=True)}
+    return {
+        "trajectories": 1,
+        "turns": len(spans),
+        "later": max(0, len(spans) - 1),
+        "splits": sum(span.splits for span in spans),
+        "datums": len({span.datum for span in spans if span.observation or span.action}),
+        "processed": sum(length - 1 for length in last.values() if length >= 2),
+        "unmerged": sum(length - 1 for length in lengths if length >= 2),
+    }
 
 
 def cause_shares(trajectories: Sequence[tuple[Trajectory, Sequence[TurnSpan]]]) -> dict[str, float]:
@@ -124,31 +137,23 @@ def extension_metrics(
         >>> metrics["extension/datums_per_trajectory"], metrics["extension/cause/shortened"]
         (2.0, 1.0)
     """
-    turns = after = later = splits = processed = unmerged = 0
+    sums: Counter[str] = Counter()
     splitting: list[tuple[Trajectory, Sequence[TurnSpan]]] = []
-    trajectories = 0
     for group in trajectory_groups:
         for trajectory in group.trajectories_G:
             spans = walk_turns(trajectory)
-            trajectories += 1
-            turns += len(spans)
-            later += max(0, len(spans) - 1)
-            after += datum_count(spans)
-            lengths = [span.tokens + span.action for span in spans]
-            unmerged += sum(length - 1 for length in lengths if length >= 2)
-            last = {span.datum: length for span, length in zip(spans, lengths, strict=True)}
-            processed += sum(length - 1 for length in last.values() if length >= 2)
-            split = sum(span.splits for span in spans)
-            splits += split
-            if split:
+            counted = span_sums(spans)
+            sums.update(counted)
+            if counted["splits"]:
                 splitting.append((trajectory, spans))
+    turns, datums = sums["turns"], sums["datums"]
     metrics = {
         "num_seq_before_merge": float(turns),
-        "num_seq_after_merge": float(after),
-        "merge_compression_ratio": turns / after if after else 1.0,
-        "datums_per_trajectory": after / trajectories if trajectories else 0.0,
-        "split_turns": splits / later if later else 0.0,
-        "tokens_over_unmerged": processed / unmerged if unmerged else 1.0,
+        "num_seq_after_merge": float(datums),
+        "merge_compression_ratio": turns / datums if datums else 1.0,
+        "datums_per_trajectory": datums / max(1, sums["trajectories"]),
+        "split_turns": sums["splits"] / max(1, sums["later"]),
+        "tokens_over_unmerged": sums["processed"] / sums["unmerged"] if sums["unmerged"] else 1.0,
         **{f"cause/{cause}": share for cause, share in cause_shares(splitting).items()},
     }
     return {f"{prefix}{name}": value for name, value in metrics.items()}
