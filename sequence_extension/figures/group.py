@@ -96,6 +96,16 @@ def datum_cells(rows: list[dict[str, Any]], y: int) -> list[dict[str, Any]]:
     ]
 
 
+def group_description(members: pd.DataFrame, mean: float) -> str:
+    """What the group figure shows, in words."""
+    told = " ".join(
+        f"{row['letter']}: reward {number_text(row['reward'])}, advantage "
+        f"{signed(row['member_advantage'])}."
+        for row in records(members)
+    )
+    return f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}"
+
+
 def group_chart(table: pd.DataFrame) -> Figure:
     """Rewards around the group mean, and below each the target tokens with their advantage.
 
@@ -142,11 +152,6 @@ def group_chart(table: pd.DataFrame) -> Figure:
     names = ["left", "right", "end", "y", "kind"]
     ends = [x + text_width(text) for x, _, text, _ in words]
     width = max([cell["right"] for cell in cells] + ends)
-    told = " ".join(
-        f"{row['letter']}: reward {number_text(row['reward'])}, advantage "
-        f"{signed(row['member_advantage'])}."
-        for row in records(members)
-    )
     return Figure(
         group_template(),
         {
@@ -155,7 +160,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
             "words": pd.DataFrame(words, columns=["x", "y", "words", "bold"]),
             "mean": pd.DataFrame([(pixel(mean), 38, y - 10)], columns=["x", "top", "bottom"]),
         },
-        description=f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}",
+        description=group_description(members, mean),
         width=width,
         height=y,
         bound=plot(width, y),

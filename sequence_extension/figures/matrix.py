@@ -239,7 +239,6 @@ def matrix_chart(table: pd.DataFrame, first: tuple[str, str] = ("qwen3", "reason
     row = next((at for at, own in enumerate(groups["members"]) if first[0] in own), 0)
     policy = first[1] if first[1] in set(cells["policy"]) else cells["policy"][0]
     value = [{"row": row, "policy": policy}]
-    counts = table["verdict"].value_counts()
     return Figure(
         template,
         {
@@ -248,20 +247,24 @@ def matrix_chart(table: pd.DataFrame, first: tuple[str, str] = ("qwen3", "reason
             "breaks": breaks[["break", *TOLD]],
             "words": matrix_words(cells, groups),
         },
-        description=(
-            f"Matrix of {table['renderer'].nunique()} renderers in {len(groups)} groups by "
-            f"{table['policy'].nunique()} pupils, each cell the datums over the turns of one "
-            "rollout. "
-            + "; ".join(
-                f"{counts.get(kind, 0)} cells: {look['words']}"
-                for kind, look in MATRIX_LOOK.items()
-            )
-            + ". The table below the figure holds every cell."
-        ),
+        description=matrix_description(table, len(groups)),
         width=width,
         height=height,
         lanes=list(zip(groups["y"], groups["label"], strict=True)),
         bound=plot(width, height, params=[{**template["params"][0], "value": value}]),
+    )
+
+
+def matrix_description(table: pd.DataFrame, groups: int) -> str:
+    """What the matrix shows, in words."""
+    counts = table["verdict"].value_counts()
+    cells = "; ".join(
+        f"{counts.get(kind, 0)} cells: {look['words']}" for kind, look in MATRIX_LOOK.items()
+    )
+    return (
+        f"Matrix of {table['renderer'].nunique()} renderers in {groups} groups by "
+        f"{table['policy'].nunique()} pupils, each cell the datums over the turns of one "
+        f"rollout. {cells}. The table below the figure holds every cell."
     )
 
 

@@ -28,6 +28,17 @@ KEPT = "Everything kept"
 PANELS = {"split": 0, "kept": WIDTH + BETWEEN}
 
 
+def staircase_controls(
+    titles: tuple[str, ...], most: int, start: int
+) -> tuple[alt.Parameter, alt.Parameter]:
+    """Menu and steps, as parameters of the chart; arguments as for `staircase_template`."""
+    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
+    scenario = alt.param(name="scenario", value=start, bind=menu)
+    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
+    turns = alt.param(name="turns", value=most, bind=steps)
+    return scenario, turns
+
+
 @cache
 def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
     """The figure on its tables `cells`, `words`, `heads`, `brackets`, `breaks`; kept when made.
@@ -37,10 +48,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         most: Turns at most.
         start: The scenario shown first.
     """
-    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
-    scenario = alt.param(name="scenario", value=start, bind=menu)
-    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
-    turns = alt.param(name="turns", value=most, bind=steps)
+    scenario, turns = staircase_controls(titles, most, start)
 
     def at_step(table: str, *numbers: str) -> alt.Chart:
         """A table of what stands for a certain number of turns."""
@@ -65,6 +73,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
     trained = alt.FieldEqualPredicate(field="mask", equal="1")
     words = so_far("words", "x", "y").encode(x=pixels("x"), y=down("y"), text="words:N")
     heads = at_step("heads", "x", "y").encode(x=pixels("x"), y=down("y"), text="words:N")
+    title = page_text(align="left", fontSize=14, fontWeight="bold")
     bracket = at_step("brackets", "left", "right", "top", "bottom")
     rule = bracket.mark_rule(color=GREY, strokeWidth=2, strokeCap="square")
     breaks = so_far("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=down("y"))
@@ -81,12 +90,8 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
                 color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
             ),
             words.mark_text(**page_text(align="left")),
-            heads.transform_filter(alt.FieldEqualPredicate(field="bold", equal="yes")).mark_text(
-                **page_text(align="left", fontSize=14, fontWeight="bold")
-            ),
-            heads.transform_filter(alt.FieldEqualPredicate(field="bold", equal="no")).mark_text(
-                **page_text(align="left")
-            ),
+            heads.transform_filter("datum.bold == 'yes'").mark_text(**title),
+            heads.transform_filter("datum.bold == 'no'").mark_text(**page_text(align="left")),
             breaks.mark_tick(
                 color=RED, opacity=1, thickness=3, height=CELL + 6, orient="vertical"
             ).encode(x=pixels("edge"), y=down("line")),
