@@ -5,6 +5,7 @@ cookbook (which brings torch) is imported by the first call that needs it.
 """
 
 import importlib
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -46,16 +47,20 @@ __all__ = [
 ]
 
 
+_IMPORTS = threading.RLock()
+
+
 def modules_of(package: str) -> Callable[[str], Any]:
     """A module `__getattr__` that imports the modules of a package when they are first named.
 
-    Python's import lock lets one thread import and the others wait, so readers of a served
-    app may arrive together.
+    One thread imports and the others wait, so readers of a served app may arrive together:
+    Python's own locks are one a module, and let a second thread see torch half imported.
     """
 
     def load(name: str) -> Any:
         try:
-            return importlib.import_module(f"{package}.{name}")
+            with _IMPORTS:
+                return importlib.import_module(f"{package}.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"{package}.{name}":
                 raise
