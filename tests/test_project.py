@@ -98,8 +98,6 @@ def test_a_wrong_direction_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_doors(module: str) -> None:
-    if module == "figures.figure":
-        pytest.xfail("imports marimo still")
     roots = {name.split(".")[0] for name in imported(MODULES[module])}
     room = module.split(".")[0]
     assert "marimo" not in roots or room == "page"

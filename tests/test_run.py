@@ -4,6 +4,7 @@ One server, below a path of another site, for all tests; one page that they shar
 phone. Sections are named by their titles.
 """
 
+import itertools
 import json
 import re
 import urllib.request
@@ -93,10 +94,12 @@ def test_a_tooltip_names_the_token_and_shows_markup_as_text(run_page: Reader) ->
         if cell.locator("canvas").count()
     ]
     canvas.scroll_into_view_if_needed()
-    # over the upper lane from the left, until a token names itself
-    for left in range(70, 240, 10):
-        canvas.hover(position={"x": left, "y": 48})
-        if page.locator("#vg-tooltip-element.visible").count():
+    # over the upper lanes from the left, until a token names itself
+    shown = page.locator("#vg-tooltip-element.visible")
+    for left, top in itertools.product(range(40, 260, 20), (24, 44, 64)):
+        canvas.hover(position={"x": left, "y": top})
+        page.wait_for_timeout(50)
+        if shown.count() and "never a target" in shown.inner_text():
             break
     words = page.locator("#vg-tooltip-element").inner_text()
     for piece in ("token id", "100", "position", "turn", "observation", "never a target"):
@@ -370,14 +373,13 @@ def test_a_bad_address_is_ignored_with_a_sentence(browser: Browser, run_server: 
 def test_code_and_json_are_there_to_copy(editor: Reader) -> None:
     page = editor.page
     fill(editor, 0, "ac", "200 31337")
-    page.get_by_text("The same trajectory as Python").click()
-    code = page.locator(".codehilite:visible", has_text="ac_0 = ")
-    expect(code).to_contain_text("ac_0 = [200, 31337]")
-    page.get_by_text("The same trajectory as Python").click()
-    page.get_by_text("The same trajectory as JSON").click()
-    copied = page.locator(".codehilite:visible", has_text='"transitions"').first
-    expect(copied).to_contain_text('"ac": [200, 31337]')
-    page.get_by_text("The same trajectory as JSON").click()
+    for fold, words in (
+        ("The same trajectory as Python", "ac_0 = [200, 31337]"),
+        ("The same trajectory as JSON", '"ac": [200, 31337]'),
+    ):
+        code = page.locator("details", has_text=fold).last
+        code.evaluate("fold => { fold.open = true; }")
+        expect(code).to_contain_text(words)
 
 
 def test_every_field_has_a_name_and_fits_a_phone(editor: Reader) -> None:

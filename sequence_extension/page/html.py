@@ -64,7 +64,9 @@ def code_view(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
-    return mo.md(f"{fence}{language}\n{text}{fence}")
+    # its long lines scroll, by keys too
+    block = mo.md(f"{fence}{language}\n{text}{fence}").text
+    return mo.Html(block.replace("<pre>", '<pre tabindex="0">', 1))
 
 
 def printed(text: str) -> mo.Html:
