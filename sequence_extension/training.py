@@ -122,7 +122,7 @@ def extension_metrics(
         datums_per_trajectory: 1 where every turn extends.
         split_turns: Share of the turns after the first that split.
         tokens_over_unmerged: Tokens through the model over those if no turn merged.
-        cause/...: Share of each cause among the splits, named in one of four trajectories that
+        cause/...: Share of each cause among the splits, named in one of eight trajectories that
             split, at most 32.
 
     Example:
