@@ -1,4 +1,4 @@
-"""Section 9: what a file holds, and one of its rollouts."""
+"""Section 10: what a file holds, and one of its rollouts."""
 
 import html
 import json

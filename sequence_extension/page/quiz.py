@@ -1,4 +1,4 @@
-"""Section 10: questions whose answers are computed."""
+"""Section 11: questions whose answers are computed."""
 
 import html
 import inspect
@@ -32,7 +32,7 @@ from sequence_extension.wording import cause_name
 
 @dataclass(frozen=True)
 class Question:
-    """One question of section 10; its answer was computed when it was made.
+    """One question of section 11; its answer was computed when it was made.
 
     Attributes:
         key: Short name, unique among the questions.
@@ -129,7 +129,7 @@ def prefix_checker() -> tuple[str, list[str]]:
 
 @once
 def quiz_questions() -> tuple[Question, ...]:
-    """The questions of section 10; every right answer comes from a call made here."""
+    """The questions of section 11; every right answer comes from a call made here."""
     questions: list[Question] = []
 
     switching = diagnose(scenario_rollout(scenarios()["new_context"]))

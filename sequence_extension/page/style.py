@@ -7,15 +7,11 @@ from sequence_extension.figures.palette import PALETTE
 
 # marimo hands a sheet whose title starts with its name on to the shadow root of each widget that
 # it mounts afterwards, where the page's own sheet does not reach.
-FIELDS = ":is(marimo-text,marimo-text-area,marimo-dropdown,marimo-slider,marimo-number)"
-WIDGET_CSS = f"""
-:host({FIELDS}) :is(input,select,textarea,button,[role=slider]){{
-  border-style:var(--seq-dead-border,solid);cursor:var(--seq-dead-cursor,revert-layer);
-  filter:var(--seq-dead-filter,none)}}
-:host .text-destructive,:host .text-error{{color:var(--red-11)}}
-:host(marimo-table) :is(th,td){{padding-inline:.2rem}}
-:host(marimo-table) th button{{width:1rem}}
-:host(marimo-form) form .justify-end{{justify-content:flex-start;font-family:inherit}}
+WIDGET_CSS = """
+:host .text-destructive,:host .text-error{color:var(--red-11)}
+:host(marimo-table) :is(th,td){padding-inline:.2rem}
+:host(marimo-table) th button{width:1rem}
+:host(marimo-form) form .justify-end{justify-content:flex-start;font-family:inherit}
 """
 
 

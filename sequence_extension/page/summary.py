@@ -1,4 +1,4 @@
-"""Section 11: what people say, and what the code says."""
+"""The summary: what people say, and what the code says."""
 
 import math
 from collections.abc import Sequence
