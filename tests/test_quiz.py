@@ -163,7 +163,7 @@ def test_verdict_and_score(questions: dict[str, Any]) -> None:
     one, two = listed[:2]
     assert "✓</span> Right</span>" in quiz_verdict(one, one.right)
     wrong = next(option for option in one.options if option != one.right)
-    assert f"✕</span> No</span>. It is **{one.right}**: " in quiz_verdict(one, wrong)
+    assert f"✕</span> No</span> It is **{one.right}**: " in quiz_verdict(one, wrong)
     assert str(len(listed)) in quiz_score(listed, {})
     score = quiz_score(listed, {one.key: wrong, two.key: two.right})
     assert score.startswith("1 of 2 right")

@@ -303,7 +303,7 @@ def quiz_verdict(question: Question, chosen: str) -> str:
         "</span>"
     )
     told = "" if right else f" It is **{question.right}**:"
-    return f"{sign}.{told} {question.why}"
+    return f"{sign}{told} {question.why}"
 
 
 def quiz_score(questions: Sequence[Question], first: Mapping[str, str]) -> str:
