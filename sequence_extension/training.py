@@ -14,10 +14,10 @@ from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan, walk_turns
 
-# Naming a cause takes the cheapest edit of a break, an eighth of what `assemble_training_data`
+# Naming a cause takes the cheapest edit of a break: as much as `assemble_training_data`
 # takes for it or more. So it is named in one of this many trajectories that split, and in at
 # most so many; all other numbers count every trajectory.
-NAMED_OF = 6
+NAMED_OF = 16
 MOST_NAMED = 32
 
 
@@ -122,7 +122,7 @@ def extension_metrics(
         datums_per_trajectory: 1 where every turn extends.
         split_turns: Share of the turns after the first that split.
         tokens_over_unmerged: Tokens through the model over those if no turn merged.
-        cause/...: Share of each cause among the splits, named in one of eight trajectories that
+        cause/...: Share of each cause among the splits, named in one of 16 trajectories that
             split, at most 32.
 
     Example:
