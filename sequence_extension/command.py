@@ -61,6 +61,10 @@ class Collected:
 
 def call_problem(options: Namespace) -> str:
     """What makes no sense about a call, before anything is read; empty for nothing."""
+    if any("\0" in name for name in (*options.files, options.html or "")):
+        return "the name of a file cannot hold a NUL"
+    if options.files.count("-") > 1:
+        return "standard input (-) can be named once"
     if options.workers == "ray" and importlib.util.find_spec("ray") is None:
         return "--workers ray needs Ray: install `sequence-extension[ray]`"
     if options.html is None:

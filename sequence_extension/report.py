@@ -154,8 +154,8 @@ class Row:
 def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
     """The row of a rollout."""
     if isinstance(source, LengthsOnly):
-        splits = len(source.certain_splits)
-        return Row(source.name, source.turns, 1 + splits, file, source.group, lengths_only=True)
+        datums = 1 + len(source.certain_splits) if source.turns else 0
+        return Row(source.name, source.turns, datums, file, source.group, lengths_only=True)
     again: Counter[str] = Counter()
     for item in source.breaks:
         again[item.cause] += item.again
@@ -231,7 +231,7 @@ class Totals:
         if row.group is not None and (row.group in self.groups or len(self.groups) < MAX_GROUPS):
             group = self.groups.setdefault(row.group, GroupSums())
             group.rollouts += 1
-            group.datums += row.datums
+            group.datums += 0 if row.lengths_only else row.datums
             group.refused += row.error is not None
         if row.lengths_only:
             self.lengths_only += 1

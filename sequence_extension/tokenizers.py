@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import first_sentence, shown
 
+# What a folder holds one of at least, where there is a tokenizer in it.
+FILES = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
 MODEL_NAME = r"[A-Za-z0-9][\w.-]{0,60}/[A-Za-z0-9][\w.-]{0,90}"
 
 
@@ -155,8 +157,12 @@ def load_tokenizer(name_or_path: str, trust_remote_code: bool = False) -> Any:
     Raises:
         TokenizerError: One sentence: what is missing, or why it does not load.
     """
-    path = Path(name_or_path).expanduser()
-    if path.exists():
+    try:
+        path = Path(name_or_path).expanduser()
+        exists = path.exists()
+    except (OSError, ValueError, RuntimeError):  # too long, no text, or nobody's home
+        exists = False
+    if exists:
         return load_local(path, trust_remote_code)
     if not re.fullmatch(MODEL_NAME, name_or_path):
         raise TokenizerError(
@@ -189,6 +195,10 @@ def load_local(path: Path, trust_remote_code: bool) -> Any:
         TokenizerError: As `load_tokenizer`.
     """
     file = path / "tokenizer.json" if path.is_dir() else path
+    if not path.is_dir() and not path.is_file():
+        raise TokenizerError(f"{shown(str(path), 200)} is neither a folder nor a file.")
+    if path.is_dir() and not any(one.is_file() for name in FILES for one in path.glob(name)):
+        raise TokenizerError(f"The folder {shown(str(path), 200)} holds no tokenizer.json.")
     try:
         if file.exists():
             from tokenizers import Tokenizer

@@ -336,6 +336,9 @@ def test_files_that_cannot_be_opened(
         ["--trajectory", "x"],
         ["x", "--max", "1"],
         ["x", "--\ny\x1b[2J"],
+        ["-", "-", "--json"],
+        ["x\0y"],
+        ["x", "--html", "x\0y"],
     ],
 )
 def test_arguments_without_sense(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,13 @@ Invariants:
 """
 
 import base64
+import bz2
+import datetime
 import io
 import json
 import math
 import pickle
+import tarfile
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -401,6 +404,15 @@ def zipped(data: bytes) -> bytes:
     return target.getvalue()
 
 
+def tarred(data: bytes) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        member = tarfile.TarInfo("rollouts.json")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return target.getvalue()
+
+
 GOOD = b'{"transitions": []}'
 WRONG_FILES = {
     "empty": (b"", ["empty"]),
@@ -414,7 +426,13 @@ WRONG_FILES = {
     "not UTF-8 later": (b'[\n\n"\xfe"]', ["Line 3", "0xfe"]),
     "UTF-16": (GOOD.decode().encode("utf-16"), ["UTF-16"]),
     "zip": (zipped(GOOD), ["zip archive"]),
-    "pickle": (pickle.dumps([1]), ["pickle"]),
+    **{f"pickle {n}": (pickle.dumps([1], protocol=n), ["pickle"]) for n in range(6)},
+    "pickled object 0": (pickle.dumps({"a": datetime.date(2026, 1, 1)}, protocol=0), ["pickle"]),
+    "pickled object 1": (pickle.dumps({"a": [1]}, protocol=1), ["pickle"]),
+    "bzip2": (bz2.compress(GOOD), ["bzip2"]),
+    "tar": (tarred(GOOD), ["tar archive"]),
+    "safetensors": ((16).to_bytes(8, "little") + b'{"a": {"dtype": 1}}', ["safetensors"]),
+    "several documents": (b'{\n "transitions": []\n}\n' * 2, ["Line 4", "one a line", "list"]),
     "nesting": (b"[" * 10_000, ["nested too deep"]),
     "nested objects": (b'{"a":' * 10_000, ["nested too deep"]),
     "5,000 digits": (b"[\n" + b"9" * 5_000 + b"]", ["Line 2", "4,300 digits"]),

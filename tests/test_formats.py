@@ -334,6 +334,13 @@ FAILURES: dict[str, Any] = {
     "status": {"status": "error", "response": {}},
     "status code": {"status_code": 503},
     "cancelled": {"status": "cancelled"},
+    "no choices": {"choices": []},
+    "choices null": {"object": "chat.completion", "choices": None},
+    "no outputs": {"outputs": []},
+}
+BODIES: dict[str, Any] = {
+    "body": {"object": "error", "message": "too long", "type": "BadRequestError", "code": 400},
+    "newer body": {"error": {"message": "too long", "type": "BadRequestError", "code": 400}},
 }
 
 
@@ -346,6 +353,27 @@ def test_failed_calls_are_counted(failure: str) -> None:
     assert rollout.notes == ("1 failed call left out.",)
     assert rollout.joined_lines == 2
     assert len(diagnose(rollout).built.data) == 1
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("layout", ["lines", "list"])
+@pytest.mark.parametrize(("named", "answered"), [(None, None), ("a", None), ("a", "a")])
+def test_an_error_in_place_of_an_answer_splits_nothing(
+    body: str, layout: str, named: str | None, answered: str | None
+) -> None:
+    """Invariant 4: with an id and without, as the calls have one or not."""
+    ids = {} if named is None else {"session_id": named}
+    failed = {**BODIES[body], **({} if answered is None else {"session_id": answered})}
+    calls = [flat(P1, A1, **ids), failed, flat(MERGED, A2, **ids), failed]
+    rollout = only(lines(*calls) if layout == "lines" else lines(calls))
+    assert rollout.notes == ("2 failed calls left out.",)
+    assert len(diagnose(rollout).built.data) == 1
+
+
+def test_an_id_is_the_same_as_number_and_as_text() -> None:
+    """Invariant 3."""
+    rollout = only(lines(flat(P1, A1, rollout_id=1), flat(MERGED, A2, rollout_id="1")))
+    assert rollout.joined_lines == 2
 
 
 def test_of_several_samples_the_one_that_goes_on_is_the_turn() -> None:
@@ -754,6 +782,47 @@ def test_steps_without_ids_are_counted() -> None:
     assert only(lines(rllm)).notes == ("1 step without token ids left out.",)
 
 
+def test_steps_with_empty_lists_of_ids_are_no_turns() -> None:
+    """Invariant 4: two empty lists between two turns would look like a break."""
+    ids: dict[str, Any] = {"prompt_token_ids": [], "completion_token_ids": []}
+    forms = trajectory_forms(MERGED)
+    forms["ATIF"]["steps"].insert(1, {"step_id": 9, "source": "agent", "metrics": ids})
+    verifiers = forms["verifiers"]["trajectory"]
+    verifiers.insert(1, {"tokens": {"prompt_ids": [], "completion_ids": []}})
+    triplet: dict[str, Any] = {
+        "prompt": {"token_ids": []},
+        "response": {"token_ids": []},
+        "reward": None,
+    }
+    turns = [
+        {"prompt": {"token_ids": P1}, "response": {"token_ids": A1, "logprobs": L1}},
+        triplet,
+        {"prompt": {"token_ids": MERGED}, "response": {"token_ids": A2, "logprobs": L2}},
+    ]
+    item: dict[str, Any] = {"prompt_token_ids": [], "generation_token_ids": []}
+    output = [
+        {"prompt_token_ids": P1, "generation_token_ids": A1, "generation_log_probs": L1},
+        item,
+        {"prompt_token_ids": MERGED, "generation_token_ids": A2, "generation_log_probs": L2},
+    ]
+    detail = {
+        "prompt_token_ids": [P1, [], MERGED],
+        "completion_token_ids": [A1, [], A2],
+        "logprobs": [L1, [], L2],
+    }
+    for value, what in (
+        (forms["ATIF"], "step"),
+        (forms["verifiers"], "step"),
+        ({"rollout_id": "a", "triplets": turns}, "triplet"),
+        ({"response": {"output": output}}, "output item"),
+        ({"rollout_details": [detail]}, "turn"),
+    ):
+        rollout = only(lines(value))
+        assert rollout.notes == (f"1 {what} without token ids left out.",)
+        assert len(rollout.trajectory.transitions) == 2
+        assert len(diagnose(rollout).built.data) == 1
+
+
 def test_events_of_several_rollouts_and_attempts() -> None:
     """Invariant 3: rewards and other events stand between the calls."""
 
@@ -843,6 +912,10 @@ UNREADABLE: dict[str, tuple[Any, list[str]]] = {
         ["prime-rl", "mask"],
     ),
     "verl": ({"input": "q", "output": "a", "score": 1.0, "step": 1}, ["verl", "token ids"]),
+    "verl batch": (
+        {"prompts": [1], "responses": [3, 4], "response_mask": [1, 1]},
+        ["verl", "mask"],
+    ),
     "verifiers text": ({"prompt": [], "completion": [], "reward": 1.0}, ["verifiers", "text"]),
     "datums": ({"model_input": {"chunks": []}, "loss_fn_inputs": {}}, ["datums", "write_rollouts"]),
     "stream": (
@@ -960,13 +1033,14 @@ def test_a_bad_call_costs_its_own_rollout_only() -> None:
 
 def test_metrics_and_logs_may_hold_anything() -> None:
     """Invariant 2: only the parse-error mask is needed; it may be true or a number."""
-    for mask in (1.0, 1, True):
+    many = {f"metric {number}": 1.0 for number in range(1_500)}
+    for mask in (1.0, 1, True, "1", " 1e0 ", "inf"):
         turn = {"ob": P1, "ac": A1, "logprobs": L1,
-                "metrics": {"parse_error_masked": mask, "a": "x", "b": True, "c": None, "d": [1]},
+                "metrics": {**many, "parse_error_masked": mask, "a": "x", "b": True, "c": None},
                 "logs": {"x": {"y": None}}}  # fmt: skip
         (datum,) = diagnose(only(lines({"transitions": [turn]}))).built.data
         assert set(datum.loss_fn_inputs["mask"].data) == {0.0}
-    for metrics in ([1], "x", None, True):
+    for metrics in ([1], "x", None, True, {"parse_error_masked": "yes"}):
         turn = {"ob": P1, "ac": A1, "logprobs": L1, "metrics": metrics}
         assert only(lines({"transitions": [turn]}))
 

@@ -133,6 +133,12 @@ def test_lengths_tell_what_is_certain(tmp_path: Path, capsys: pytest.CaptureFixt
     for most, code in (("2", 1), ("3", 0)):
         assert main([str(file), "--max-datums", most]) == code
         assert "tokens are needed for more" in capsys.readouterr().out
+    nothing = rollout_row(LengthsOnly("none", (), "g"))
+    assert (nothing.datums, nothing.turns) == (0, 0)
+    totals = Totals()
+    for each in (nothing, rollout_row(LengthsOnly("short", lengths.lengths, "g"))):
+        totals.add(each)
+    assert (totals.groups["g"].rollouts, totals.groups["g"].datums) == (2, 0)
 
 
 def test_joined_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

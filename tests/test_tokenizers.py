@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,20 @@ def test_what_is_no_tokenizer_is_one_sentence(
     assert out == ""
     assert err.count("\n") == 1
     assert f"`{name}` is neither a folder with a tokenizer nor a model's name" in err
+
+
+def test_what_cannot_be_a_tokenizer_is_not_opened(tmp_path: Path) -> None:
+    """Invariant 3: at once, also for a name too long for a file and for a device without end."""
+    (tmp_path / "config.json").write_text("{}")
+    for name, words in (
+        ("x" * 3_000, "neither a folder with a tokenizer nor a model's name"),
+        ("/dev/zero", "neither a folder nor a file"),
+        (str(tmp_path), "holds no tokenizer.json"),
+    ):
+        start = time.perf_counter()
+        with pytest.raises(TokenizerError, match=words):
+            load_tokenizer(name)
+        assert time.perf_counter() - start < 1
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,10 @@ import contextlib
 import json
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource
+from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.responses import has_failed, read_call_turn
+from sequence_extension.formats.results import NoTokens
 from sequence_extension.formats.values import label, loose_reward
 
 TRIPLET_FIELDS = (("prompt", "token_ids"), ("response", "token_ids"), ("response", "logprobs"))
@@ -55,7 +56,7 @@ def rollout_of(value: dict[str, Any]) -> tuple[Any, Any]:
         if type(rollout) in (str, int):
             # The first attempt is called "0"; it needs no mention.
             named = "" if str(attempt) in ("0", "None") else f"attempt {attempt}"
-            return ("rollout", rollout, str(attempt)), label(rollout, named)
+            return ("rollout", str(rollout), str(attempt)), label(rollout, named)
     return None, None
 
 
@@ -101,14 +102,23 @@ def read_triplet(value: dict[str, Any]) -> TurnSource:
 
 
 def read_rollout(value: dict[str, Any]) -> RolloutSource:
-    """A rollout with its triplets; one that is none is refused when the turn is built."""
+    """A rollout with its triplets; one that is none is refused when the turn is built.
+
+    Raises:
+        NoTokens: No triplet holds token ids.
+    """
+    turns = [
+        read_triplet(entry) if is_triplet(entry) else TurnSource(fields=TRIPLET_FIELDS)
+        for entry in value["triplets"]
+    ]
+    known = [turn for turn in turns if turn.ob != [] or turn.ac != []]
+    if turns and not known:
+        raise NoTokens("no triplet of this rollout holds token ids")
     return RolloutSource(
-        [
-            read_triplet(entry) if is_triplet(entry) else TurnSource(fields=TRIPLET_FIELDS)
-            for entry in value["triplets"]
-        ],
+        known,
         name=rollout_of(value)[1],
         reward=loose_reward(value.get("final_reward")),
+        notes=skipped_note(len(turns) - len(known), "triplet"),
     )
 
 

@@ -63,12 +63,13 @@ def read_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
         metrics = step.get("metrics")
         metrics = metrics if isinstance(metrics, dict) else {}
         ids = metrics.get("completion_token_ids")
-        if ids is None or metrics.get("prompt_token_ids") is None:
+        prompt = metrics.get("prompt_token_ids")
+        if ids is None or prompt is None or ids == prompt == []:
             skipped += step.get("source") == "agent"
             continue
         turns.append(
             TurnSource(
-                ob=metrics["prompt_token_ids"],
+                ob=prompt,
                 ac=ids,
                 logprobs=metrics.get("logprobs"),
                 fields=FIELDS,
@@ -110,6 +111,10 @@ def read_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> 
     turns = [
         TurnSource(ob=prompt, ac=action, logprobs=score, fields=DETAIL_FIELDS)
         for prompt, action, score in zip(prompts, actions, scores, strict=True)
+        if prompt != [] or action != []
     ]
+    if prompts and not turns:
+        raise NoTokens("no turn holds token ids", path)
     name = label(value.get("trial_name"), number if number else "")
-    return RolloutSource(turns, name=name, group=label(value.get("task_name")))
+    notes = skipped_note(len(prompts) - len(turns), "turn")
+    return RolloutSource(turns, name=name, group=label(value.get("task_name")), notes=notes)

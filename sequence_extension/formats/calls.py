@@ -138,6 +138,9 @@ class Joiner:
         """Take one call in; true if it opened a rollout, which then has this index."""
         self.used = True
         rollout = self.plain if call.key is None else self.keyed.get(call.key)
+        if rollout is None and call.key is None and call.failed and self.keyed:
+            # It names no rollout, and makes none where the other calls name theirs.
+            rollout = self.keyed[next(reversed(self.keyed))]
         opened = rollout is None
         if rollout is None:
             rollout = OpenRollout(index, RolloutSource([]))

@@ -17,7 +17,7 @@ from sequence_extension.formats.native import (
 from sequence_extension.formats.results import FileIssue, LengthsOnly
 from sequence_extension.formats.stream import content_kind, iter_rollouts
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import shown
+from sequence_extension.text import count_of, shown
 
 # What the log directory of a run holds that can be read, beside files of other kinds.
 RUN_FILES = ("/capture/sample.jsonl", "/capture.sqlite", "_rollout_summaries.jsonl")
@@ -101,7 +101,8 @@ def read_rollouts(
             else:
                 problems.append(item)
     if lengths:
-        problems.append(FileIssue(f"Of {lengths:,} rollouts the file holds lengths but no tokens."))
+        rollouts = count_of(lengths, "rollout")
+        problems.append(FileIssue(f"Of {rollouts} the file holds lengths but no tokens."))
     if issues is None and problems:
         rest = f" And {len(problems) - 5:,} more." if len(problems) > 5 else ""
         raise ValueError(" ".join(issue.message for issue in problems[:5]) + rest)

@@ -28,10 +28,15 @@ FILE_MAGIC = {
     b"\x93NUMPY": "a NumPy array",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format 3": "an SQLite database",
-    **{
-        b"\x80%c" % version: "a Python pickle (write the rollouts as JSONL instead)"
-        for version in range(2, 6)
-    },
+    b"BZh": "bzip2-compressed",
+    **dict.fromkeys(
+        # Protocols 0 and 1 open with what they hold: a dict, a list, a tuple or an object.
+        (
+            *(b"\x80%c" % version for version in range(2, 6)),
+            *(b"(dp", b"(lp", b"}q\x00", b"]q\x00", b"(i", b"ccopy", b"ctorch"),
+        ),
+        "a Python pickle (write the rollouts as JSONL instead)",
+    ),
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
     b"\x89PNG": "a PNG image",
@@ -113,6 +118,8 @@ def parse_text(text: str) -> tuple[Any, bool]:
             "Extra data": "more text after the end of the JSON value",
             "Expecting value": "expected a value",
         }.get(error.msg, error.msg[0].lower() + error.msg[1:].removesuffix(" at"))
+        if error.msg == "Extra data" and error.lineno > 1 and text[error.pos] in "[{":
+            message += "; write several values one a line each, or as one list"
         place = f"column {error.colno:,}: {message}"
         raise RecordError(f"not valid JSON at {place}", line=error.lineno) from None
     except RecursionError:
@@ -166,4 +173,8 @@ def file_kind(data: bytes) -> str | None:
     """What people upload by mistake, told by its first bytes."""
     if data.startswith(b"PK\x03\x04") and b"/data.pkl" in data[:200]:
         return "a PyTorch file, as slime and verl save rollouts (write them as JSONL instead)"
+    if data[257:262] == b"ustar":
+        return "a tar archive"
+    if data[4:10] == b'\0\0\0\0{"':
+        return "a safetensors file"
     return next((kind for magic, kind in FILE_MAGIC.items() if data.startswith(magic)), None)

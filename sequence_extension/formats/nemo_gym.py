@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource
+from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
 from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import label, loose_reward
 
@@ -24,6 +24,12 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
     known = "responses_create_params" in value or "_ng_task_index" in value
     if not known and not any("generation_token_ids" in item for item in items):
         return None
+    answers = [item for item in items if item.get("generation_token_ids") is not None]
+    known_ids = [
+        item
+        for item in answers
+        if item["generation_token_ids"] != [] or item.get("prompt_token_ids") != []
+    ]
     turns = [
         TurnSource(
             ob=item.get("prompt_token_ids"),
@@ -31,8 +37,7 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
             logprobs=item.get("generation_log_probs"),
             fields=FIELDS,
         )
-        for item in items
-        if item.get("generation_token_ids") is not None
+        for item in known_ids
     ]
     if not turns:
         raise RecordError(
@@ -49,6 +54,7 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
             ),
             group=None if task is None else label(f"task {task}"),
             reward=loose_reward(value.get("reward")),
+            notes=skipped_note(len(answers) - len(turns), "output item"),
         )
     ]
 

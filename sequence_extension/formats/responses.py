@@ -59,7 +59,7 @@ def is_call(value: Any) -> bool:
     places = [place for place, _ in answers(value)]
     if any(first_list(place, ACTION_KEYS) for place in places):
         return True
-    if any(isinstance(place.get("choices"), list) for place in places):
+    if any(isinstance(place.get("choices"), list) for place in places) or is_error(value):
         return True
     asked = "request" in value or first_list(value, PROMPT_KEYS) is not None
     return asked and (has_failed(value) or "response" in value or samples_of(value) is not None)
@@ -95,9 +95,22 @@ def samples_of(place: dict[str, Any]) -> str | None:
     return None
 
 
+def is_error(value: dict[str, Any]) -> bool:
+    """True for what a server answers in place of a completion, alone or around its reason."""
+    if value.get("object") == "error":
+        return True
+    error = value.get("error")
+    answered = any(value.get(key) is not None for key in ("completion", "output"))
+    return isinstance(error, dict) and ("message" in error or "code" in error) and not answered
+
+
 def has_failed(value: dict[str, Any]) -> bool:
-    """True where a log says that the call gave nothing."""
+    """True where a log says that the call gave nothing, or an answer holds no sample."""
     for place, _ in answers(value):
+        if place.get("object") == "error":
+            return True
+        if any(key in place and place[key] in ([], None) for key in SAMPLE_LISTS):
+            return True
         status = place.get("status")
         if isinstance(status, str) and status.lower() in FAILURES:
             return True
@@ -150,7 +163,7 @@ def with_id(value: Any, name: Any) -> Any:
 def rollout_key(value: dict[str, Any]) -> Hashable:
     """What calls of one rollout have in common."""
     name = rollout_id(value)
-    return None if name is None else ("id", name)
+    return None if name is None else ("id", str(name))
 
 
 def read_call_turn(value: dict[str, Any]) -> TurnSource:

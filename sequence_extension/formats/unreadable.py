@@ -67,8 +67,13 @@ def is_prime_rl(value: dict[str, Any]) -> bool:
 
 
 def is_verl(value: dict[str, Any]) -> bool:
-    """A line of verl's rollout dump."""
+    """A line of verl's rollout dump, in text."""
     return holds_texts(value, "input", "output") and ("score" in value or "gts" in value)
+
+
+def is_verl_batch(value: dict[str, Any]) -> bool:
+    """A row of verl's batches: ids of one prompt and of all that followed, with a mask."""
+    return has("prompts", "responses", "response_mask")(value)
 
 
 def is_datum(value: dict[str, Any]) -> bool:
@@ -108,6 +113,11 @@ KNOWN: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         is_slime,
         "this is a slime sample: one sequence of tokens with a loss mask, in which the turns and "
         f"their prompts are lost; {RECORD_CALLS}",
+    ),
+    (
+        is_verl_batch,
+        "this is a row of a verl batch: one sequence with a mask, in which the turns are lost; "
+        f"{RECORD_CALLS}",
     ),
     (
         is_atropos,

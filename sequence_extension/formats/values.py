@@ -267,17 +267,33 @@ def loose_reward(value: Any) -> float | None:
 
 
 def read_metrics(value: Any) -> dict[str, float]:
-    """The numbers among metrics; only the parse-error mask matters, so nothing is refused."""
+    """The numbers among metrics; only the parse-error mask matters, so nothing is refused.
+
+    The mask is read wherever it stands, and by `float` as the cookbook does: also from text.
+    """
     if not isinstance(value, dict):
         return {}
     metrics: dict[str, float] = {}
+    mask = mask_number(value.get(PARSE_ERROR_MASKED_METRIC_KEY))
+    if mask is not None:
+        metrics[PARSE_ERROR_MASKED_METRIC_KEY] = mask
     for key, entry in value.items():
-        number = loose_reward(entry) if key == PARSE_ERROR_MASKED_METRIC_KEY else None
-        if number is None and not isinstance(entry, bool):
-            number = loose_reward(entry)
-        if number is not None and isinstance(key, str) and len(metrics) < MAX_METRICS:
+        if len(metrics) >= MAX_METRICS:
+            break
+        if isinstance(entry, bool) or key == PARSE_ERROR_MASKED_METRIC_KEY:
+            continue
+        number = loose_reward(entry)
+        if number is not None:
             metrics[key] = number
     return metrics
+
+
+def mask_number(value: Any) -> float | None:
+    """The parse-error mask as the cookbook takes it; None where `float` takes nothing."""
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def read_name(value: Any, key: str) -> str | None:

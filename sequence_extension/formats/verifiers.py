@@ -67,13 +67,15 @@ def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
     skipped = 0
     for step in steps:
         tokens = step.get("tokens") if isinstance(step, dict) else None
-        if not isinstance(tokens, dict) or tokens.get("completion_ids") is None:
+        tokens = tokens if isinstance(tokens, dict) else {}
+        ids, prompt = tokens.get("completion_ids"), tokens.get("prompt_ids")
+        if ids is None or ids == prompt == []:
             skipped += 1
             continue
         turns.append(
             TurnSource(
-                ob=tokens.get("prompt_ids"),
-                ac=tokens["completion_ids"],
+                ob=prompt,
+                ac=ids,
                 logprobs=tokens.get("completion_logprobs"),
                 reward=loose_reward(step.get("reward")),
                 fields=LEGACY_FIELDS,
