@@ -82,8 +82,8 @@ def logprob_warnings(trajectory: Trajectory) -> list[RolloutWarning]:
     warnings: list[RolloutWarning] = []
     if sampled >= 4 and values and not any(value != 0.0 for value in values):
         sentence = (
-            f"Turn 0 and all others: every logprob is exactly 0.0, over {sampled} action tokens. "
-            "They were filled in, not recorded."
+            "Turn 0 and all others: every logprob is exactly 0.0, "
+            f"{count_of(len(values), 'value')} in all. They were filled in, not recorded."
         )
         warnings.append(RolloutWarning("logprobs_all_zero", 0, None, sentence))
     for turn, transition in enumerate(trajectory.transitions):
@@ -178,6 +178,7 @@ class Places:
         added: Per turn the elements that its observation adds to what is held; for a turn
             that splits, those from the last one on that it repeats.
         label: An element in words.
+        is_token: Whether an element is a token, and no image.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Places:
     ) -> None:
         self.spans = spans
         self.label: Callable[[int], str] = lambda code: token_label(codes.decode(code), vocab)
+        self.is_token: Callable[[int], bool] = lambda code: isinstance(codes.decode(code), int)
         self.ends: list[int | None] = []
         self.last: list[int | None] = []
         self.added: list[NDArray[np.uint32]] = []
@@ -230,7 +232,7 @@ class Places:
 
 
 def header_warnings(places: Places) -> list[RolloutWarning]:
-    """One observation that does not end as all others do, at least two of them.
+    """One observation that does not end with the token with which all others end, at least two.
 
     Turns that go on with an unfinished answer are left out on both sides.
     """
@@ -239,7 +241,7 @@ def header_warnings(places: Places) -> list[RolloutWarning]:
     if len(turns) < 3 or len(counts) != 2:
         return []
     (usual, _), (other, once) = counts.most_common()
-    if once != 1 or usual is None or other is None:
+    if once != 1 or usual is None or other is None or not places.is_token(usual):
         return []
     turn = next(turn for turn in turns if places.ends[turn] == other)
     index = places.spans[turn].observation - 1

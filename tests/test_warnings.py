@@ -114,6 +114,15 @@ def test_header_changed(ends: list[int], odd: int | None) -> None:
         assert f"the other {len(ends) - 1} observations end with 4" in warning.message
 
 
+def test_images_at_the_end_are_no_header() -> None:
+    """Where observations end with an image, no header is written: none is missing elsewhere."""
+    image = picture("frame", 3)
+    turns = [([1, image], [9, 2]), ([3, image], [9, 3]), ([5, 4], [9, 5])]
+    assert codes(*turns) == []
+    turns = [([1, 4], [9, 2]), ([3, 4], [9, 3]), ([5, image], [9, 5])]
+    assert codes(*turns) == [("header_changed", 2, 1)]
+
+
 def test_header_changed_speaks_of_tokens_only_where_there_are_some() -> None:
     """An empty observation ends with no token: that is another warning."""
     found = codes(([1, 4], [9, 2]), ([3, 4], [9, 3]), ([], [9, 5]))
@@ -185,6 +194,10 @@ def test_logprobs_all_zero() -> None:
     assert codes(*two) == [("logprobs_all_zero", 0, None)]
     assert codes(two[0], make_turn([1, 2, 6, 7], [3], [0.0])) == []  # three tokens may be sure
     assert codes(two[0], make_turn([1, 2, 6, 7], [3, 6], [0.0, -0.1])) == []
+    bare = make_turn([1, 2, 6, 7], [3, 6, 5], None)  # its tokens have no logprob to count
+    found = diagnose(make_rollout(two[0], bare)).warnings
+    assert [item.code for item in found] == ["logprobs_all_zero", "logprobs_missing"]
+    assert "0.0, 2 values in all" in found[0].message
 
 
 def test_prompts_that_were_not_recorded() -> None:
