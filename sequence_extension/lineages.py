@@ -19,6 +19,9 @@ def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
 
     Each part that is not refused gives one datum. No action token is lost, masked or trained
     twice by it, so a loss that sums over tokens has the same gradient, over fewer tokens read.
+    Where the plain call accepts the trajectory it accepts every part: a turn behind which no
+    datum can close (fewer than two tokens, an image at the end, logprobs that do not count up)
+    is followed by the next turn, as in the plain call, if that extends it.
 
     Args:
         trajectory: Any trajectory. One whose turns all extend comes back as one part.
@@ -32,6 +35,7 @@ def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
     """
     running: list[list[Any]] = []
     parts: list[list[Transition]] = []
+    excess: list[int] = []  # per part, logprobs less action tokens
     last = -1
     for transition in trajectory.transitions:
         observation = model_input_to_elements(transition.ob)
@@ -40,12 +44,16 @@ def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
             for at, held in enumerate(running)
             if len(held) <= len(observation) and observation[: len(held)] == held
         ]
-        last = max(fitting, key=lambda at: len(running[at]), default=len(parts))
+        if last not in fitting or _closes(running[last], excess[last]):
+            last = max(fitting, key=lambda at: len(running[at]), default=len(parts))
         if last == len(parts):
             parts.append([])
             running.append([])
+            excess.append(0)
+        action = transition.ac
         parts[last].append(transition)
-        running[last] = [*observation, *transition.ac.tokens]
+        running[last] = [*observation, *action.tokens]
+        excess[last] += len(action.maybe_logprobs or ()) - len(action.tokens)
     return [
         Trajectory(
             transitions=turns, final_ob=trajectory.final_ob, stop_reason=trajectory.stop_reason
@@ -54,3 +62,12 @@ def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
         else Trajectory(transitions=turns, final_ob=tinker.ModelInput.empty())
         for at, turns in enumerate(parts)
     ]
+
+
+def _closes(sequence: list[Any], excess: int) -> bool:
+    """Whether `trajectory_to_data` makes a datum of a sequence, or needs none."""
+    if excess:
+        return False
+    if not sequence:
+        return True
+    return len(sequence) > 1 and isinstance(sequence[-1], int)

@@ -4,15 +4,18 @@
 2. Each part gives one datum.
 3. Tokens, advantages and logprobs that are trained are those of the plain call.
 4. There are no more datums than in the plain call, and no more tokens.
+5. What the plain call accepts is accepted in parts.
 """
 
 from collections import Counter
 from typing import Any
 
+import pytest
 import tinker
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rollouts import make_trajectory, make_turn, picture
+from tinker_cookbook.exceptions import DataValidationError
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
 
@@ -22,10 +25,11 @@ FRAME = picture("frame", 3)
 
 
 @st.composite
-def interleaved(draw: st.DrawFn) -> Trajectory:
+def interleaved(draw: st.DrawFn, flawed: bool = False) -> Trajectory:
     """Conversations that take turns, go back, start over or begin with nothing.
 
-    The logprob of each action token is its own number, so that it can be followed.
+    The logprob of each action token is its own number, so that it can be followed. A flawed
+    trajectory also has actions of one token or none, and logprobs too many or too few.
     """
     element = st.one_of(st.integers(0, 3), st.just(FRAME))
     pasts: list[list[Any]] = [[]]
@@ -35,9 +39,11 @@ def interleaved(draw: st.DrawFn) -> Trajectory:
         past = draw(st.sampled_from(pasts))
         added = draw(st.lists(element, max_size=3))
         observation = [*past, *added]
-        action = draw(st.lists(st.integers(0, 3), min_size=1 if observation else 2, max_size=3))
-        logprobs = [-(serial + k + 1) / 1024 for k in range(len(action))]
-        serial += len(action)
+        least = 0 if flawed else 1 if observation else 2
+        action = draw(st.lists(st.integers(0, 3), min_size=least, max_size=3))
+        excess = draw(st.sampled_from([0, 0, 0, 1, -1])) if flawed else 0
+        logprobs = [-(serial + k + 1) / 1024 for k in range(max(0, len(action) + excess))]
+        serial += len(logprobs)
         turns.append(make_turn(observation, action, logprobs, masked=draw(st.integers(0, 4)) == 0))
         pasts.append([*observation, *action])
     return make_trajectory(*turns)
@@ -71,6 +77,51 @@ def test_lineages_train_what_the_plain_call_trains(trajectory: Trajectory) -> No
     assert trained(flat) == trained(plain)
     assert len(flat) <= len(plain)
     assert sum(d.model_input.length for d in flat) <= sum(d.model_input.length for d in plain)
+
+
+def accepted(trajectory: Trajectory) -> list[tinker.Datum] | None:
+    """The datums of the plain call, None where it refuses."""
+    try:
+        return list(trajectory_to_data(trajectory, 0.5))
+    except (DataValidationError, AssertionError):
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(interleaved(flawed=True))
+def test_what_the_plain_call_accepts_is_accepted_in_parts(trajectory: Trajectory) -> None:
+    plain = accepted(trajectory)
+    assume(plain is not None)
+    assert plain is not None
+    data = [trajectory_to_data(part, 0.5) for part in split_lineages(trajectory)]
+    assert all(len(datums) <= 1 for datums in data)
+    flat = [datum for datums in data for datum in datums]
+    assert trained(flat) == trained(plain)
+    assert len(flat) <= len(plain)
+    assert sum(d.model_input.length for d in flat) <= sum(d.model_input.length for d in plain)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [([1, 2], [7]), ([], [1]), ([1, 2, 7, 4], [3])],  # one token
+        [([1, FRAME, 2], [7]), ([1, FRAME], []), ([1, FRAME, 2, 7, 4], [3])],  # ends on an image
+        [  # logprobs that count up over two turns only
+            ([1, 2, 3], [7]),
+            make_turn([1, 2], [3], [-0.1, -0.2]),
+            make_turn([1, 2, 3, 7, 4], [3, 5], [-0.3]),
+        ],
+    ],
+)
+def test_a_turn_that_is_no_datum_is_followed_by_the_next(turns: list[Any]) -> None:
+    trajectory = make_trajectory(*turns)
+    assert len(trajectory_to_data(trajectory, 1.0)) == 2
+    first, second = split_lineages(trajectory)
+    assert (first.transitions, second.transitions) == (
+        trajectory.transitions[:1],
+        trajectory.transitions[1:],
+    )
+    assert len(trajectory_to_data(second, 1.0)) == 1
 
 
 def test_two_agents_that_take_turns_give_two_datums() -> None:
