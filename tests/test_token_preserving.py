@@ -13,7 +13,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -270,14 +270,18 @@ def test_budgets_end_the_episode_as_in_the_cookbook() -> None:
 
 
 class Nudge(RolloutHooks):
-    """Puts a message in before the second answer."""
+    """Puts a message in before the second answer; clears what would stop the rollout."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int = 2) -> None:
         self.turns = 0
+        self.before = before
 
     async def on_turn_begin(self, state: Any) -> list[Message] | None:
         self.turns += 1
-        return [Message(role="user", content="Be brief!")] if self.turns == 2 else None
+        return [Message(role="user", content="Be brief!")] if self.turns == self.before else None
+
+    async def on_stop_reason(self, reason: str, state: Any) -> str | None:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -299,6 +303,94 @@ def test_injected_messages_stand_behind_the_running_sequence(name: str) -> None:
     assert str(renderer.tokenizer.decode(fresh)).endswith(tail)
     assert tail.count("Be brief!") == tail.count("Twice?") == 1
     assert len(trajectory_to_data(trajectory, 1.0)) == 1
+
+
+class Edited(ScriptEnv):
+    """Changes the first message when others are put in."""
+
+    async def add_messages(self, messages: list[Message]) -> list[Message]:
+        self.messages[0] = {"role": "user", "content": "7 + 8?"}
+        return await super().add_messages(messages)
+
+
+@pytest.mark.parametrize("turns", [2, 3])
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_prompt_rendered_anew_for_injected_messages_is_on_record(turns: int, before: int) -> None:
+    """The record stands at the step whose next prompt was rendered, also behind the last but one.
+
+    Messages put in before the first answer change a prompt that continues nothing.
+    """
+    renderer = renderer_of("qwen3_disable_thinking")
+    answers = [with_end(renderer, text, "own") for text in ("13", "26", "52")[:turns]]
+    env = TokenPreservingEnv(renderer, Edited(START, FOLLOW[:turns]))
+    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge(before)))
+    recorded = [turn.metrics.get(FALLBACK_METRIC) for turn in trajectory.transitions]
+    assert recorded == [float(before == 2), *[0.0] * (turns - 2), None]
+    assert len(trajectory_to_data(trajectory, 1.0)) == before
+    if before == 2:
+        assert fallbacks(trajectory) == ["the environment changed earlier messages"]
+
+
+@pytest.mark.parametrize("before", [2, 9])
+def test_an_answer_that_was_cut_and_a_stop_that_a_hook_clears(before: int) -> None:
+    """The cookbook goes on with an empty prompt, or with what was put in, then renders all."""
+    renderer = renderer_of("qwen3_disable_thinking")
+    answers = [with_end(renderer, "13", end) for end in ("cut", "own", "own", "own")]
+    trajectories = []
+    for adapter in (TokenPreservingEnv, EnvFromMessageEnv):
+        env = adapter(renderer, ScriptEnv(START, FOLLOW))
+        trajectories.append(wait_for(run_rollout(Replay(answers), env, hooks=Nudge(before))))
+    kept, plain = trajectories
+    prompts, fresh = (
+        [model_input_to_elements(turn.ob) for turn in part.transitions[:before]]
+        for part in (kept, plain)
+    )
+    assert prompts[:3] == fresh[:3]
+    assert [turn.metrics.get(FALLBACK_METRIC) for turn in kept.transitions] == (
+        [1, 0, 0, None] if before == 2 else [None, 1, 0, None]
+    )
+
+
+def change_arguments(messages: list[Any], answer: Any) -> list[Any]:
+    messages[1]["tool_calls"][0].function.arguments = '{"a": 7}'
+    return [*messages, answer, {"role": "user", "content": "And?"}]
+
+
+def change_name(messages: list[Any], answer: Any) -> list[Any]:
+    messages[1]["tool_calls"][0].function.name = "sub"
+    return [*messages, answer, {"role": "user", "content": "And?"}]
+
+
+@pytest.mark.parametrize("change", [change_arguments, change_name])
+def test_a_call_of_an_earlier_answer_that_is_changed_in_place_is_seen(change: Any) -> None:
+    renderer = renderer_of("qwen3_disable_thinking")
+    written = '<tool_call>\n{"name": "add", "arguments": {"a": 6}}\n</tool_call>'
+    result = {"role": "tool", "name": "add", "tool_call_id": "", "content": "13"}
+    answers = [with_end(renderer, text, "own") for text in (written, "13", "26")]
+    trajectory, script = replay(renderer, START, [[result], change, []], answers)
+    assert script.messages[1]["tool_calls"]
+    recorded = [turn.metrics.get(FALLBACK_METRIC) for turn in trajectory.transitions]
+    assert recorded == [0, 1, None]
+    fresh = renderer.build_generation_prompt(script.seen[2])
+    assert trajectory.transitions[2].ob == fresh
+
+
+@pytest.mark.parametrize("form", [tuple, iter])
+def test_messages_may_come_in_any_form_that_the_renderer_reads(form: Any) -> None:
+    class Formed(ScriptEnv):
+        async def initial_observation(self) -> list[Message]:
+            return form(await super().initial_observation())  # type: ignore[no-any-return]
+
+        async def step(self, message: Message) -> MessageStepResult:
+            result = await super().step(message)
+            return replace(result, next_messages=form(result.next_messages))
+
+    renderer = renderer_of("qwen3")
+    listed, _ = replay(renderer, START, FOLLOW, two_answers(renderer))
+    env = TokenPreservingEnv(renderer, Formed(START, FOLLOW))
+    formed = wait_for(do_single_rollout(Replay(two_answers(renderer)), env))
+    assert [turn.ob for turn in formed.transitions] == [turn.ob for turn in listed.transitions]
+    assert len(trajectory_to_data(formed, 1.0)) == 1
 
 
 def test_a_parse_policy_is_handed_on() -> None:

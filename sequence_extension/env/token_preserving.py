@@ -10,6 +10,7 @@ from sequence_extension.cookbook import (
     EnvFromMessageEnv,
     EnvGroupBuilder,
     Trajectory,
+    renderers,
     tinker,
 )
 from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
@@ -52,7 +53,13 @@ class TokenPreservingEnv(EnvFromMessageEnv):
 
     Each step after which the episode goes on records in its metrics `token_preserving/fallback`
     (1.0 if the next observation was rendered anew, 0.0 if not), and with 1.0 in its logs
-    `token_preserving/reason`.
+    `token_preserving/reason`. Where a rollout hook injects messages and the observation is then
+    rendered anew, the record of the step before is corrected: the metrics and logs of a step
+    are the very dicts of its transition, as the cookbook's loop makes it.
+
+    Images in earlier prompts stay as they were rendered, those of new messages stand as the
+    renderer writes them. A changed URL or another image object is an earlier message changed;
+    an image object that is drawn over in place goes unseen, its first rendering stays.
 
     It is a choice: with reasoning kept, the model sees its earlier thoughts, which its chat
     template would have hidden, and the prompt grows by them, also towards
@@ -64,6 +71,7 @@ class TokenPreservingEnv(EnvFromMessageEnv):
     _anchor: Anchor | None = None
     _rendered = False
     _reason = ""
+    _record: tuple[dict[str, Any], dict[str, Any]] | None = None
 
     @classmethod
     def of(cls, env: Env) -> "TokenPreservingEnv":
@@ -84,7 +92,7 @@ class TokenPreservingEnv(EnvFromMessageEnv):
 
     async def initial_observation(self) -> Any:
         """The first observation, as the cookbook renders it."""
-        self._anchor = None
+        self._anchor = self._record = None
         initial = await super().initial_observation()
         if isinstance(initial, tuple):
             self._observation = initial[0]
@@ -94,6 +102,7 @@ class TokenPreservingEnv(EnvFromMessageEnv):
     async def step(self, action: Any, *, extra: Any = None) -> Any:
         """One step of `EnvFromMessageEnv`; the next observation keeps the sampled tokens."""
         self._anchor = None
+        self._reason = ""
         if self._messages is None or self._observation is None:
             self._reason = "the answer was sampled without a prompt"
         else:
@@ -105,25 +114,36 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         self._rendered = False
         result = await super().step(action, extra=extra)
         self._observation = result.next_observation
-        if result.episode_done:
-            return result
-        if not self._rendered:
-            self._messages = self._anchor = None  # an empty prompt continues no conversation
-            self._reason = "the answer did not parse, so the cookbook goes on without a prompt"
-        metrics = {**result.metrics, FALLBACK_METRIC: float(bool(self._reason))}
-        logs = {**result.logs, REASON_LOG: self._reason} if self._reason else result.logs
-        self._reason = ""
+        if not result.next_observation.chunks:
+            self._messages = None  # an empty prompt continues no conversation
+        metrics, logs = {**result.metrics}, {**result.logs}
+        self._record = metrics, logs
+        if not result.episode_done:
+            if not self._rendered:
+                self._anchor = None
+                self._reason = "the answer did not parse, so the cookbook goes on without a prompt"
+            metrics[FALLBACK_METRIC] = 0.0
+            self._record_fallback()
         return replace(result, metrics=metrics, logs=logs)
 
     async def inject_messages(self, messages: Any) -> Any:
         """Messages of a rollout hook, written behind the last answer with those that follow it."""
         observation, stop = await super().inject_messages(messages)
         self._observation = observation
+        self._record_fallback()
         return observation, stop
+
+    def _record_fallback(self) -> None:
+        """The last step's record, where the observation behind it was rendered anew."""
+        if self._reason and self._record is not None:
+            metrics, logs = self._record
+            metrics[FALLBACK_METRIC], logs[REASON_LOG] = 1.0, self._reason
+        self._reason = ""
 
     async def _render_in_thread(self, messages: list[Any], **kwargs: Any) -> tinker.ModelInput:
         """In place of the rendering that `EnvFromMessageEnv` asks for; see the class."""
-        return await asyncio.to_thread(self._next_observation, messages, kwargs)
+        # A message environment may give them as a generator, which can be read only once.
+        return await asyncio.to_thread(self._next_observation, list(messages), kwargs)
 
     def _next_observation(self, messages: list[Any], kwargs: dict[str, Any]) -> tinker.ModelInput:
         rendered: tinker.ModelInput = self.renderer.build_generation_prompt(messages, **kwargs)
@@ -142,12 +162,10 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         self._messages = [snapshot(message) for message in messages]
         return observation
 
-    def _tail(
-        self, anchor: Anchor, messages: Sequence[Any], rendered: tinker.ModelInput
-    ) -> list[Any]:
+    def _tail(self, anchor: Anchor, messages: list[Any], rendered: tinker.ModelInput) -> list[Any]:
         """The tokens behind the anchor, proven against the whole rendering."""
         known = len(anchor.messages)
-        if list(messages[:known]) != anchor.messages:
+        if messages[:known] != anchor.messages:
             raise JointUnknown("history_changed", "the environment changed earlier messages")
         if len(messages) <= known or messages[known]["role"] != "assistant":
             raise JointUnknown("no_answer", "the environment did not keep the answer")
@@ -214,13 +232,16 @@ def last_elements(model_input: tinker.ModelInput, count: int) -> list[Any]:
     return list(chunks_to_elements(chunks))
 
 
-def snapshot(message: Any) -> dict[str, Any]:
-    """A copy of a message that later changes of its content or its calls leave alone."""
-    copied = dict(message)
-    for key, value in copied.items():
-        if isinstance(value, list):
-            copied[key] = [dict(part) if isinstance(part, dict) else part for part in value]
-    return copied
+def snapshot(value: Any) -> Any:
+    """A copy of a message that later changes in place leave alone, but for those of an image."""
+    if isinstance(value, dict):
+        return {key: snapshot(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [snapshot(item) for item in value]
+    if isinstance(value, renderers.ToolCall):
+        body = value.function.model_copy()
+        return value.model_copy(update={"function": body})
+    return value
 
 
 def same_answer(parsed: Any, kept: Any) -> bool:
