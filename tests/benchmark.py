@@ -321,11 +321,11 @@ class Benchmark:
 
     def __init__(self, browser: Browser, folder: Path, rounds: int, old: Path | None) -> None:
         self.browser, self.folder, self.rounds = browser, folder, rounds
-        self.bare = bare_notebook(folder, "figure.py", FIGURE_CELL)
-        self.editions = [Edition(copy_project(folder / "ours")), self.bare]
+        ours = copy_project(folder / "ours")  # all in one project, so that `uv run` finds marimo
+        self.bare = bare_notebook(ours.parent, "figure.py", FIGURE_CELL)
+        self.editions = [Edition(ours), self.bare]
         if old:
-            (folder / "old").mkdir()
-            copy = folder / "old" / "old.py"
+            copy = ours.parent / "old.py"
             copy.write_bytes(old.read_bytes())
             self.editions.append(Edition(copy, ("--no-sandbox",)))
 
@@ -394,7 +394,7 @@ class Benchmark:
         yield Row("command, --help", statistics.median(helped), goal=0.3)
 
     def redraw(self) -> Iterator[Row]:
-        echo = bare_notebook(self.folder, "echo.py", ECHO_CELLS)
+        echo = bare_notebook(self.bare.notebook.parent, "echo.py", ECHO_CELLS)
         with (
             open_app(self.browser, self.editions[0]) as reader,
             open_app(self.browser, echo) as bare,

@@ -305,9 +305,11 @@ class Server:
     def pid(self) -> int:
         """The server's own process, below that of uv; sessions run in threads of it (run mode)."""
         parent = self.started.process.pid
-        children = Path(f"/proc/{parent}/task/{parent}/children")
-        below = children.read_text(encoding="utf-8").split() if children.exists() else []
-        return int(below[0]) if below else parent
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with contextlib.suppress(OSError):
+                if f"\nPPid:\t{parent}\n" in status.read_text(encoding="utf-8"):
+                    return int(status.parent.name)
+        return parent
 
 
 @contextlib.contextmanager
