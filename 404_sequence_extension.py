@@ -866,9 +866,10 @@ def _():
     **In short: give it what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    Any training loop inside the cookbook's `capture_to_store(...)` records what this reads; in a
+    Any training loop inside the cookbook's `capture_to_store(...)` records what this reads (where
+    it plays several rollouts, name each with `capture(group_idx=..., traj_idx=...)`); in a
     terminal, `sequence-extension FILE` says the same. Without a file the text counts; it starts
-    as an example, one broken trajectory included.
+    as an example.
     """)
     return
 

@@ -23,7 +23,7 @@ WINDOW = 15
 
 
 def example_rollouts() -> str:
-    """A small JSONL file to start from: a group of three rollouts, and a line with a fault."""
+    """A small JSONL file to start from: a group of three rollouts."""
     listed = scenarios()
     lines = []
     for key, reward in (("chat", 1.0), ("removed", 0.0), ("replaced", 0.5)):
@@ -31,8 +31,7 @@ def example_rollouts() -> str:
         native = rollout_to_native(rollout)
         native["transitions"][-1]["reward"] = reward
         lines.append(json.dumps(native, ensure_ascii=False))
-    broken = {"name": "Broken", "transitions": [{"ob": [1, 2], "ac": [3.5], "logprobs": [-0.1]}]}
-    return "\n".join([*lines, json.dumps(broken)])
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -40,22 +39,16 @@ class Overview:
     """All rollouts of a file at a glance; nothing in it grows with tokens.
 
     Attributes:
-        table: One row per rollout, for people: first what became of it, so that a narrow window
-            shows that; columns that say nothing in any row are left out.
+        table: One row per rollout, the worst first (`Row.severity`); `#` is its place in the
+            file. What became of it comes first, so that a narrow window shows that; columns that
+            say nothing in any row are left out.
         totals: Sums over all of them.
-        advantages: From `group_advantages`.
-        worth: Rows that a reader should see: those that split, warn, or are refused.
+        advantages: From `group_advantages`, in the order of the file.
     """
 
     table: pd.DataFrame
     totals: Totals
     advantages: tuple[float | None, ...]
-    worth: tuple[int, ...]
-
-    @property
-    def first(self) -> int:
-        """The row to show before one is chosen."""
-        return self.worth[0] if self.worth else 0
 
 
 def overview(rollouts: Sequence[Rollout]) -> Overview:
@@ -63,13 +56,13 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
     advantages = group_advantages(rollouts)
     totals = Totals()
     rows = []
-    worth = []
+    severities: list[tuple[int, ...]] = []
     for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
         diagnosis = diagnose(rollout)
-        totals.add(rollout_row(diagnosis))
-        causes = Counter(cause_name(found.cause) for found in diagnosis.breaks)
-        if diagnosis.breaks or diagnosis.warnings or diagnosis.built.error_code:
-            worth.append(index)
+        row = rollout_row(diagnosis)
+        totals.add(row)
+        severities.append(row.severity)
+        causes = Counter(cause_name(item.cause) for item in diagnosis.breaks)
         rows.append(
             {
                 "#": index,
@@ -90,7 +83,8 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
                 "group": printable(rollout.group or "", 30),
             }
         )
-    table = pd.DataFrame(rows)
+    worst_first = sorted(range(len(rows)), key=severities.__getitem__, reverse=True)
+    table = pd.DataFrame([rows[index] for index in worst_first])
     if rows:  # with gaps: a refused rollout has no price, one without a group no advantage
         gaps = {"advantage": "Float64", "tokens": "Int64", "if unmerged": "Int64"}
         table = table.astype(gaps)
@@ -98,7 +92,7 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
     for column in silent if rows else ():
         if all(row[column] in ("", None, 0) for row in rows):
             table = table.drop(columns=column)
-    return Overview(table, totals, tuple(advantages), tuple(worth))
+    return Overview(table, totals, tuple(advantages))
 
 
 def counts_table(totals: Totals) -> pd.DataFrame:

@@ -77,11 +77,11 @@ def test_window_starts_at_the_first_break() -> None:
         assert len(window_views(diagnosis, rows, place)) == 3
 
 
-def test_example_shows_good_and_bad() -> None:
+def test_example_is_valid_and_holds_a_split() -> None:
     """Invariant 3: what the static page carries."""
     reading = read_bounded(example_rollouts())
     found = overview(reading.rollouts)
-    assert (len(reading.rollouts), len(reading.issues)) == (3, 1)
+    assert (len(reading.rollouts), len(reading.issues)) == (3, 0)
     assert found.totals.causes
     assert sum(found.table["advantage"]) == pytest.approx(0)
 
@@ -144,6 +144,20 @@ def test_every_refusal_of_the_cases_says_what_helps() -> None:
     assert len(refused) == 3
     assert refused["what helps"].nunique() == 3
     assert not refused["what helps"].str.contains("See what").any()
+
+
+def test_the_worst_rollouts_come_first() -> None:
+    """Refused ones, then by datums; `#` leads back to the file."""
+    rollouts = read_bounded(CASES).rollouts
+    table = overview(rollouts).table
+    keys = [
+        (main == "refused", datums)
+        for main, datums in zip(table["main cause"], table["datums"], strict=True)
+    ]
+    assert keys == sorted(keys, reverse=True)
+    assert sorted(table["#"]) == list(range(len(rollouts)))
+    for place, name in zip(table["#"], table["name"], strict=True):
+        assert rollouts[place].name.startswith(name[:20])
 
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:

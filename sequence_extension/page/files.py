@@ -201,7 +201,7 @@ def rollout_menu(listed: Overview) -> Any:
     return mo.ui.table(
         listed.table,
         selection="single",
-        initial_selection=[listed.first] if len(listed.table) else None,
+        initial_selection=[0] if len(listed.table) else None,
         page_size=10,
         show_column_summaries=False,
         show_data_types=False,
