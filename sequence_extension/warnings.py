@@ -332,6 +332,8 @@ def end_token_warnings(places: Places) -> list[RolloutWarning]:
     if len(first) != 1:
         return []
     token = first.pop()
+    if not places.is_token(token):
+        return []
     others = [places.added[span.turn][1 if span.turn in turns else 0 :] for span in places.spans]
     if not any(bool(np.any(added == token)) for added in others):
         return []

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from scripted import Replay, ScriptEnv, call, family_of, renderer_of, replay, sampled
 from tinker_cookbook.renderers import Message, get_renderer, get_text_content
 from tinker_cookbook.rl.data_processing import trajectory_to_data
@@ -373,6 +374,49 @@ def test_a_call_of_an_earlier_answer_that_is_changed_in_place_is_seen(change: An
     assert recorded == [0, 1, None]
     fresh = renderer.build_generation_prompt(script.seen[2])
     assert trajectory.transitions[2].ob == fresh
+
+
+def keep_image(messages: list[Any], answer: Any) -> list[Any]:
+    return [*messages, answer, {"role": "user", "content": "And?"}]
+
+
+def draw_over(messages: list[Any], answer: Any) -> list[Any]:
+    messages[0]["content"][0]["image"].paste("red", (0, 0, 28, 28))
+    return keep_image(messages, answer)
+
+
+def other_image(messages: list[Any], answer: Any) -> list[Any]:
+    picture = {"type": "image", "image": Image.new("RGB", (56, 56), "red")}
+    return keep_image([{"role": "user", "content": [picture]}, *messages[1:]], answer)
+
+
+def same_image_anew(messages: list[Any], answer: Any) -> list[Any]:
+    picture = {"type": "image", "image": Image.new("RGB", (56, 56), "white")}
+    return keep_image([{"role": "user", "content": [picture]}, *messages[1:]], answer)
+
+
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [(keep_image, 0), (same_image_anew, 0), (draw_over, 1), (other_image, 1)],
+)
+@pytest.mark.parametrize("name", ["qwen3_vl_instruct", "kimi_k25"])
+def test_an_earlier_image_is_kept_or_its_change_is_on_record(
+    name: str, change: Any, anew: int
+) -> None:
+    renderer = renderer_of(name)
+    picture = {"type": "image", "image": Image.new("RGB", (56, 56), "white")}
+    start = [{"role": "user", "content": [picture]}]
+    answers = [with_end(renderer, "<think>Hm.</think>13", "own") for _ in range(3)]
+    trajectory, script = replay(renderer, start, [keep_image, change, []], answers)
+    recorded = [turn.metrics.get(FALLBACK_METRIC) for turn in trajectory.transitions]
+    assert recorded == [0, anew, None], fallbacks(trajectory)
+    assert len(trajectory_to_data(trajectory, 1.0)) == 1 + anew
+    prompt, fresh = (
+        [element for element in model_input_to_elements(ob) if not isinstance(element, int)]
+        for ob in (trajectory.transitions[2].ob, renderer.build_generation_prompt(script.seen[2]))
+    )
+    assert len(prompt) == 1
+    assert prompt == fresh
 
 
 @pytest.mark.parametrize("form", [tuple, iter])

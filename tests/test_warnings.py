@@ -123,6 +123,16 @@ def test_images_at_the_end_are_no_header() -> None:
     assert codes(*turns) == [("header_changed", 2, 1)]
 
 
+def test_an_image_ends_no_answer() -> None:
+    """Each observation first adds the same image (a screen that did not change)."""
+    for first, fired in ((picture("frame", 3), []), (7, [("end_token_untrained", 1, 4)])):
+        turns: list[Any] = [([1, first, 3], [10])]
+        for action in (11, 12):
+            observation, before = turns[-1]
+            turns.append(([*observation, *before, first, 3], [action]))
+        assert codes(*turns) == fired
+
+
 def test_header_changed_speaks_of_tokens_only_where_there_are_some() -> None:
     """An empty observation ends with no token: that is another warning."""
     found = codes(([1, 4], [9, 2]), ([3, 4], [9, 3]), ([], [9, 5]))

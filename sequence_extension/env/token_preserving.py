@@ -57,9 +57,8 @@ class TokenPreservingEnv(EnvFromMessageEnv):
     rendered anew, the record of the step before is corrected: the metrics and logs of a step
     are the very dicts of its transition, as the cookbook's loop makes it.
 
-    Images in earlier prompts stay as they were rendered, those of new messages stand as the
-    renderer writes them. A changed URL or another image object is an earlier message changed;
-    an image object that is drawn over in place goes unseen, its first rendering stays.
+    Images of new messages stand where the renderer puts them. Those of the whole prompt must be
+    the rendering's, byte by byte, so an image that was drawn over is seen as a change, too.
 
     It is a choice: with reasoning kept, the model sees its earlier thoughts, which its chat
     template would have hidden, and the prompt grows by them, also towards
@@ -152,9 +151,10 @@ class TokenPreservingEnv(EnvFromMessageEnv):
             try:
                 tail = self._tail(self._anchor, messages, rendered)
                 added = elements_to_model_input([*self._anchor.action, *tail])
-                observation = tinker.ModelInput(
-                    chunks=[*self._anchor.observation.chunks, *added.chunks]
-                )
+                kept = tinker.ModelInput(chunks=[*self._anchor.observation.chunks, *added.chunks])
+                if images(kept) != images(rendered):
+                    raise JointUnknown("image_changed", "the environment changed an earlier image")
+                observation = kept
             except JointUnknown as unknown:
                 self._reason = str(unknown)
                 self._anchor = None
@@ -232,8 +232,13 @@ def last_elements(model_input: tinker.ModelInput, count: int) -> list[Any]:
     return list(chunks_to_elements(chunks))
 
 
+def images(model_input: tinker.ModelInput) -> list[Any]:
+    """The chunks of an observation that hold no tokens."""
+    return [chunk for chunk in model_input.chunks if not isinstance(chunk, tinker.EncodedTextChunk)]
+
+
 def snapshot(value: Any) -> Any:
-    """A copy of a message that later changes in place leave alone, but for those of an image."""
+    """A copy of a message that later changes in place leave alone; images are the same objects."""
     if isinstance(value, dict):
         return {key: snapshot(item) for key, item in value.items()}
     if isinstance(value, list):
