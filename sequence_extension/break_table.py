@@ -9,7 +9,7 @@ from sequence_extension.breaks import Break, held_and_new
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.edits import ElementCodes, kept_blocks
 from sequence_extension.rollout import element_id, token_position
-from sequence_extension.text import count_of, part_name, visible_text
+from sequence_extension.text import count_of, encodable, part_name, visible_text
 from sequence_extension.turns import trace_origin
 from sequence_extension.wording import break_headline, cause_name, gave_way, remedy
 
@@ -127,7 +127,8 @@ def break_table(
             element = elements[index] if has and count == 1 else None
             row[f"{side}_index"] = str(index) if has else ""
             row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
-            row[f"{side}_text"] = vocab.get(element, "") if isinstance(element, int) else ""
+            text = vocab.get(element, "") if isinstance(element, int) else ""
+            row[f"{side}_text"] = encodable(text)
             if has and count == 1 and index == item.position:
                 marks.append("expected" if side == "held" else "got")
         row["mark"] = " and ".join(marks)
@@ -250,9 +251,11 @@ def break_words(diagnosis: Diagnosis, item: Break, width: int = 8) -> tuple[str,
 
     def words(elements: Sequence[Any]) -> str:
         vocab = diagnosis.rollout.vocab
-        return "".join(
-            vocab.get(element, f"[{element}]") if isinstance(element, int) else "[image]"
-            for element in elements
+        return encodable(
+            "".join(
+                vocab.get(element, f"[{element}]") if isinstance(element, int) else "[image]"
+                for element in elements
+            )
         )
 
     start, end = max(0, item.position - width), item.position + width

@@ -42,7 +42,7 @@ class Rollout:
     notes: tuple[str, ...] = ()
 
 
-def image_chunk(image_id: str, tokens: int) -> tinker.types.ImageChunk:
+def image_chunk(image_id: str, tokens: int | None) -> tinker.types.ImageChunk:
     """Stand-in for a picture: the id is its bytes, so equal ids are equal chunks."""
     return tinker.types.ImageChunk(
         data=image_id.encode("utf-8", "surrogatepass"), format="png", expected_tokens=tokens
@@ -212,6 +212,6 @@ def element_id(element: Any) -> str:
 def rollout_tokens(rollout: Rollout) -> int:
     """Tokens of all observations and actions, history counted in every turn: the work it is."""
     return sum(
-        transition.ob.length + len(transition.ac.tokens)
+        input_length(transition.ob) + len(transition.ac.tokens)
         for transition in rollout.trajectory.transitions
     )

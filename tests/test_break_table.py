@@ -22,6 +22,8 @@ from sequence_extension.break_table import (
     break_sides,
     break_table,
     break_title,
+    break_words,
+    breaks_table,
     pair_blocks,
 )
 from sequence_extension.diagnosis import diagnose
@@ -29,7 +31,7 @@ from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.cells import text_width
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.page.views import break_drawings
-from sequence_extension.rollout import element_id
+from sequence_extension.rollout import Rollout, element_id, token_trajectory
 
 
 def test_title_says_whose_tokens_are_gone() -> None:
@@ -70,6 +72,17 @@ def test_break_table_holds_both_sequences(case: dict[str, Any]) -> None:
         assert counted.get("inserted", 0) + paired == found.inserted + swapped
         kinds = table["kind"].tolist()
         assert not {("removed", "inserted"), ("inserted", "removed")} & set(pairwise(kinds))
+
+
+def test_parts_of_characters_are_written_by_their_code() -> None:
+    """A table cannot hold the lone surrogates that stand for bytes."""
+    trajectory = token_trajectory([([1, 2], [3]), ([1, 2, 4], [5])])
+    diagnosis = diagnose(Rollout("bytes", trajectory, {2: "\udce2", 3: "\udc82", 4: "\ud800"}))
+    (item,) = diagnosis.breaks
+    table = break_table(diagnosis, item)
+    assert {"<82>", "\\ud800"} <= {*table["held_text"], *table["new_text"]}
+    assert break_words(diagnosis, item) == ("[1]<E2>", "<82>", "\\ud800")
+    assert len(breaks_table(diagnosis)) == 1
 
 
 def test_break_table_of_a_long_break_stays_small() -> None:

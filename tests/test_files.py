@@ -331,10 +331,6 @@ WRONG_TURNS = {
     "logprob as text": (turn(logprobs=["x"]), ["`logprobs`", "index 0", "text `x`"]),
     "logprob as boolean": (turn(logprobs=[False]), ["`logprobs`", "index 0", "false"]),
     "logprobs as number": (turn(logprobs=1), ["`logprobs`", "expected a list"]),
-    "reward as text": (turn(reward="1"), ["`reward`", "expected a number"]),
-    "reward as list": (turn(reward=[1]), ["`reward`", "expected a number"]),
-    "huge reward": (turn(reward=10**4000), ["`reward`"]),
-    "done as number": (turn(episode_done=1), ["`episode_done`", "true or false"]),
     "no object": (7, ["expected an object", "`7`"]),
     "verifiers, wrong": ({"tokens": {"prompt_ids": [1], "completion_ids": [-1]}}, ["-1"]),
     "verifiers without tokens": ({"tokens": None}, ["no observation"]),
@@ -368,15 +364,6 @@ WRONG_TRAJECTORIES: dict[str, tuple[Any, list[str]]] = {
     "null": (None, ["expected a trajectory", "null"]),
     "no turns": ({"name": "x"}, ["its keys are `name`", "understood are `transitions`"]),
     "turns as object": ({"transitions": {}}, ["`transitions`", "expected a list"]),
-    "name as number": ({"name": 5, "transitions": []}, ["`name`", "expected a text"]),
-    "long name": ({"name": "n" * 1001, "transitions": []}, ["`name`", "1,000 characters"]),
-    "half a surrogate pair": ({"name": "\ud800", "transitions": []}, ["`name`", "surrogate"]),
-    "group as boolean": ({"group": True, "transitions": []}, ["`group`", "true"]),
-    "vocab as list": ({"vocab": [1], "transitions": []}, ["`vocab`", "an object"]),
-    "vocab key": ({"vocab": {"01": "a"}, "transitions": []}, ["`vocab`", "`01`"]),
-    "vocab key too large": ({"vocab": {"2147483648": "a"}, "transitions": []}, ["token id"]),
-    "vocab text": ({"vocab": {"1": 2}, "transitions": []}, ["`vocab`", "token 1"]),
-    "vocab surrogate": ({"vocab": {"1": "\udc00"}, "transitions": []}, ["token 1", "surrogate"]),
 }
 
 
@@ -467,9 +454,14 @@ def test_pasted_text_may_hold_half_a_surrogate_pair() -> None:
     ("text", "where"),
     [
         ('[[{"ob": [1], "ob": [2], "ac": [3]}]]', "turn 0"),
-        ('[{"transitions": [{"ob": [1], "ac": [3], "metrics": {"a": 1, "a": 2}}]}]', "`metrics`"),
+        (
+            '[{"transitions": [{"ac": [3], "metrics": {"parse_error_masked": 1, '
+            '"parse_error_masked": 0}}]}]',
+            "`metrics`",
+        ),
         ('[{"transitions": [{"ob": [1, {"image": "a", "tokens": 1, "tokens": 9}]}]}]', "index 1"),
-        ('[{"name": "a", "transitions": [], "name": "b"}]', "trajectory 0"),
+        ('[{"transitions": [], "name": "b", "transitions": []}]', "trajectory 0"),
+        ('[{"group": "a", "transitions": [], "group": "b"}]', "trajectory 0"),
     ],
 )
 def test_repeated_keys_are_refused(text: str, where: str) -> None:
@@ -480,6 +472,77 @@ def test_repeated_keys_are_refused(text: str, where: str) -> None:
     reading = read_bounded(f'[{text[1:-1]}, {{"transitions": []}}]')
     assert len(reading.rollouts) == 1
     assert len(reading.issues) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "a", "name": "b", "transitions": [{"ob": [1], "ac": [2]}]}',
+        '{"x": 1, "x": 2, "transitions": [{"ob": [1], "ac": [2]}]}',
+        '{"x": {"ob": 1, "ob": 2}, "transitions": [{"ob": [1], "ac": [2]}]}',
+        '{"transitions": [{"ob": [1], "ac": [2], "metrics": {"a": 1, "a": 2}}]}',
+        '{"transitions": [{"ob": [1], "ac": [2], "logs": {"ac": 1, "ac": 2}}]}',
+        '{"x": 1, "x": 2, "trajectories": [{"transitions": [{"ob": [1], "ac": [2]}]}]}',
+    ],
+)
+def test_repeated_keys_that_nothing_depends_on_are_passed_over(text: str) -> None:
+    """Invariant 3."""
+    reading = read_bounded(text)
+    assert (len(reading.rollouts), reading.issues) == (1, ())
+    assert reading.rollouts[0].trajectory.transitions[0].ac.tokens == [2]
+
+
+LOOSE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "name as number": ({"name": 5}, {"name": "5"}, ""),
+    "name as boolean": ({"name": True}, {"name": "trajectory 0"}, "`name` is true"),
+    "name as list": ({"name": ["a"]}, {"name": "trajectory 0"}, "`name` is a list"),
+    "half a surrogate pair": ({"name": "a\ud800"}, {"name": "a\\ud800"}, "surrogate"),
+    "group as float": ({"group": 1.5}, {"group": "1.5"}, ""),
+    "group as list": ({"group": [1]}, {"group": None}, "`group` is a list"),
+    "vocab as list": ({"vocab": [1]}, {"vocab": {}}, "`vocab` is a list"),
+    "vocab key": ({"vocab": {"01": "a", "2": "b"}}, {"vocab": {2: "b"}}, "`01` is no token id"),
+    "large vocab key": ({"vocab": {"2147483648": "a"}}, {"vocab": {}}, "1 entry"),
+    "vocab text": ({"vocab": {"1": None, "2": "b"}}, {"vocab": {2: "b"}}, "token 1 is null"),
+    "part of a character": ({"vocab": {"1": "\udce2"}}, {"vocab": {1: "\udce2"}}, ""),
+    "half a pair": ({"vocab": {"1": "\udc00"}}, {"vocab": {1: "\\udc00"}}, ""),
+}
+
+
+@pytest.mark.parametrize("case", LOOSE)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_what_no_datum_depends_on_costs_no_rollout(case: str, indent: int | None) -> None:
+    """Invariant 3: it is left out, and a note says so."""
+    given_, expected, word = LOOSE[case]
+    reading = read_bounded(json.dumps([{**given_, "transitions": [TURN]}], indent=indent))
+    assert reading.issues == ()
+    (rollout,) = reading.rollouts
+    assert {key: getattr(rollout, key) for key in expected} == expected
+    assert word in " ".join(rollout.notes)
+    assert bool(rollout.notes) == bool(word)
+    assert rollout.trajectory.transitions[0].ac.tokens == TURN["ac"]
+
+
+def test_long_names_are_shortened_and_stay_different() -> None:
+    """Invariant 3."""
+    rollouts = [{"name": "n" * 2_000 + end, "group": "g" * 2_000 + end,
+                 "vocab": {"1": "t" * 2_000}, "transitions": [TURN]} for end in "ab"]  # fmt: skip
+    first, second = read_bounded(json.dumps(rollouts)).rollouts
+    assert first.name != second.name
+    assert first.group != second.group
+    assert max(len(first.name), len(first.group or "")) <= 1_000
+    assert len(first.vocab[1]) == 1_001
+    assert len(first.notes) == 2
+
+
+@pytest.mark.parametrize("reward", [True, "x", "1", [1], 10**400])
+def test_a_reward_that_is_no_number_is_0(reward: Any) -> None:
+    """Invariant 3: and whether the episode is done is read where it is true or false."""
+    value = {"transitions": [turn(reward=reward, episode_done="yes"), turn(reward=0.5)]}
+    (rollout,) = read_bounded(json.dumps(value)).rollouts
+    transitions = rollout.trajectory.transitions
+    assert [each.reward for each in transitions] == [0.0, 0.5]
+    assert [each.episode_done for each in transitions] == [False, True]
+    assert rollout.notes == ("1 reward taken as 0: no number.",)
 
 
 @pytest.mark.parametrize("bad", range(3))
@@ -581,18 +644,25 @@ def test_bounds_are_counted_before_the_work(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("MAX_ROLLOUT_TOKENS", 9, [TURN, turn(ob=[1, 2, 3, 4, 5, 6])]),
         ("MAX_ROLLOUT_TOKENS", 9, [TURN, turn(ob=[{"image": "a", "tokens": 9}])]),
-        ("MAX_VOCABULARY", 1, {"vocab": {"1": "a", "2": "b"}, "transitions": []}),
     ],
 )
 def test_a_rollout_over_a_bound_is_refused(
     bound: str, value: int, trajectory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Invariant 6, per trajectory; the others are read."""
-    module = "values" if bound == "MAX_VOCABULARY" else "build"
-    monkeypatch.setattr(f"sequence_extension.formats.{module}.{bound}", value)
+    monkeypatch.setattr(f"sequence_extension.formats.build.{bound}", value)
     reading = read_bounded(file_of(trajectory, {"transitions": []}))
     assert len(reading.rollouts) == 1
     assert f"{value:,}" in reading.issues[0].message
+
+
+def test_a_vocabulary_over_its_bound_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 6."""
+    monkeypatch.setattr("sequence_extension.formats.values.MAX_VOCABULARY", 1)
+    text = json.dumps({"vocab": {"1": "a", "2": "b"}, "transitions": [TURN]})
+    (rollout,) = read_bounded(text).rollouts
+    assert rollout.vocab == {}
+    assert rollout.notes == ("`vocab` holds more than 1 entries and is left out.",)
 
 
 def test_too_many_turns_are_refused() -> None:

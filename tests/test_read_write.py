@@ -29,6 +29,7 @@ from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
 
 import sequence_extension
 from sequence_extension import Rollout, read_rollouts, write_rollouts
+from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats import files
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue
@@ -90,18 +91,91 @@ def test_groups_read_back_with_their_advantages() -> None:
 
 def test_whatever_stands_in_metrics_and_logs_is_written() -> None:
     """Invariant 1: text, true, null, objects; only numbers are kept."""
-    odd = trajectory(1.0, note="text", flag=True, none=None, thing=object(), score=0.5, nan=1e999)
+    odd = trajectory(
+        1.0,
+        note="text",
+        parse_error_masked="1",
+        flag=True,
+        none=None,
+        thing=object(),
+        score=0.5,
+        nan=1e999,
+    )
     out = io.StringIO()
     write_rollouts(out, [odd])
     (rollout,) = read_rollouts(out.getvalue())
     kept = rollout.trajectory.transitions[0].metrics
-    assert kept == {"flag": 1.0, "score": 0.5, "nan": float("inf")}
+    assert kept == {"parse_error_masked": 1.0, "flag": 1.0, "score": 0.5, "nan": float("inf")}
 
 
 def test_what_is_no_rollout_is_refused() -> None:
     """Invariant 1."""
     with pytest.raises(TypeError, match="TrajectoryGroup, Trajectory or Rollout objects, got list"):
         write_rollouts(io.StringIO(), [[trajectory(1.0)]])  # type: ignore[list-item]
+
+
+def turns_of(tokens: list[int], reward: Any = 0.0, image: Any = None) -> Trajectory:
+    chunks: list[Any] = [tinker.EncodedTextChunk(tokens=[1])]
+    return Trajectory(
+        [
+            Transition(
+                ob=tinker.ModelInput(chunks=[*([] if image is None else [image]), *chunks]),
+                ac=TokensWithLogprobs(tokens=tokens, maybe_logprobs=[-0.5] * len(tokens)),
+                reward=reward,
+                episode_done=True,
+            )
+        ],
+        tinker.ModelInput.empty(),
+    )
+
+
+def picture_of(tokens: int | None) -> Any:
+    return tinker.types.ImageChunk(data=b"a", format="png", expected_tokens=tokens)
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "negative id": (turns_of([-1]), "A token id must be from 0 to 2147483647, not -1"),
+    "large id": (turns_of([2**31]), "not 2147483648"),
+    "reward": (turns_of([1], reward="x"), "A reward must be a number"),
+    "image": (turns_of([1], image=picture_of(100_001)), "at most 100,000 tokens"),
+    "few rewards": (
+        TrajectoryGroup([turns_of([1]), turns_of([1])], [0.0], [{}, {}]),
+        "`group 1` has 2 and 1",
+    ),
+    "final reward": (TrajectoryGroup([turns_of([1])], ["x"], [{}]), "A final reward must"),  # type: ignore[list-item]
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_read_back_is_not_written(case: str, tmp_path: Path) -> None:
+    """Invariant 1: one sentence; what stands in the file stays."""
+    wrong, sentence = WRONG[case]
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("before")
+    with pytest.raises(ValueError, match=sentence):
+        write_rollouts(path, [turns_of([1]), wrong])
+    assert path.read_text() == "before"
+    out = io.StringIO()
+    with pytest.raises(ValueError, match=sentence):
+        write_rollouts(out, iter([turns_of([1]), wrong]))
+    assert out.getvalue().count("\n") == 1
+
+
+def test_odd_texts_and_images_are_written_and_read_back() -> None:
+    """Invariant 1: parts of characters, long and broken names, an image of no known size."""
+    vocab = {1: "\udce2\udc82", 2: "t" * 5_000}
+    rollout = Rollout("n\ud800" * 600, turns_of([1], image=picture_of(None)), vocab, "g" * 3_000)
+    (back,) = read_rollouts(write_to_bytes([rollout]))
+    assert back.vocab[1] == vocab[1]
+    assert back.name.startswith("n\\ud800n")
+    assert back.trajectory.transitions[0].ob == rollout.trajectory.transitions[0].ob
+    assert diagnose(back).built == diagnose(rollout).built
+
+
+def write_to_bytes(rollouts: list[Any]) -> bytes:
+    out = io.BytesIO()
+    write_rollouts(out, rollouts)
+    return out.getvalue()
 
 
 def test_rollouts_keep_name_group_and_vocabulary() -> None:

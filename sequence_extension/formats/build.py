@@ -16,8 +16,13 @@ from sequence_extension.formats.values import (
     read_tokens,
     read_vocabulary,
 )
-from sequence_extension.rollout import Rollout, common_prefix_length, elements_to_model_input
-from sequence_extension.text import count_of, describe_value
+from sequence_extension.rollout import (
+    Rollout,
+    common_prefix_length,
+    elements_to_model_input,
+    input_length,
+)
+from sequence_extension.text import count_of
 
 # Of one trajectory; tokens count the history again in every turn, as the work does.
 MAX_ROLLOUT_TURNS = 2_000
@@ -34,7 +39,8 @@ class TurnSource:
         ob, ac, logprobs: Observation, action and its logprobs; `ob` may be packed, see
             `pack_tokens`.
         append: Instead of `ob`: what stands after the previous observation and action.
-        reward, episode_done, metrics: As in the cookbook's `Transition`; None where not noted.
+        reward, episode_done, metrics: As in the cookbook's `Transition`; None where not noted. An
+            `episode_done` that is neither true nor false counts as not noted.
         fields: Where `ob`, `ac` and `logprobs` stand in the turn, for sentences.
         others: Action and logprobs of further samples of the same call.
         line: Line of the file, where it has one of its own.
@@ -183,14 +189,13 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
     if len(source.turns) > MAX_ROLLOUT_TURNS:
         why = "".join(f". {note.rstrip('.')}" for note in source.notes[:1])
         raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries{why}", ("transitions",))
-    label = read_name(source.name, "name")
-    group = read_name(source.group, "group")
-    vocab = read_vocabulary(source.vocab)
-    notes = [*source.notes, *choose_samples(source.turns)]
-    final = None
-    if source.turns and all(turn.reward is None for turn in source.turns):
-        final = read_reward(source.reward, ("reward",))
-    transitions = build_transitions(source.turns, final)
+    label, label_notes = read_name(source.name, "name")
+    group, group_notes = read_name(source.group, "group")
+    vocab, vocab_notes = read_vocabulary(source.vocab)
+    notes = [*source.notes, *label_notes, *group_notes, *vocab_notes, *settle_rewards(source)]
+    notes += choose_samples(source.turns)
+    noted = any(turn.reward is not None for turn in source.turns)
+    transitions = build_transitions(source.turns, None if noted else source.reward)
     return Rollout(
         name=label or name,
         trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
@@ -199,6 +204,19 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
         joined_lines=source.joined_lines,
         notes=tuple(notes),
     )
+
+
+def settle_rewards(source: RolloutSource) -> list[str]:
+    """Make what stands as a reward but is no number 0; no datum depends on it. Gives a note."""
+    wrong = 0
+    places: list[RolloutSource | TurnSource] = [source, *source.turns]
+    for place in places:
+        try:
+            place.reward = read_reward(place.reward, ("reward",))
+        except RecordError:
+            place.reward = 0.0
+            wrong += 1
+    return [f"{count_of(wrong, 'reward')} taken as 0: no number."] if wrong else []
 
 
 def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[Transition]:
@@ -221,7 +239,7 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
         # Tokens are checked already, and chunks that are shared would be checked every turn.
         if pictures:
             added = elements_to_model_input(fresh).chunks
-            length += sum(chunk.length for chunk in added)
+            length += input_length(tinker.ModelInput(chunks=added))
         else:
             added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
             length += len(fresh)
@@ -235,9 +253,7 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
                 path,
             )
         last = index + 1 == len(turns)
-        reward = read_reward(turn.reward, (*path, "reward"))
-        if last and final is not None:
-            reward = final
+        reward = final if last and final is not None else turn.reward
         observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
         logprobs = read_logprobs(turn.logprobs, action, (*path, *turn.fields[2]))
         transitions.append(
@@ -245,7 +261,7 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
                 ob=observation,
                 ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
                 reward=0.0 if reward is None else reward,
-                episode_done=read_done(turn.episode_done, last, path),
+                episode_done=turn.episode_done if type(turn.episode_done) is bool else last,
                 metrics=read_metrics(turn.metrics),
             )
         )
@@ -296,15 +312,3 @@ def read_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
             path,
         )
     return read_tokens(turn.ac, (*path, *turn.fields[1]))
-
-
-def read_done(value: Any, last: bool, path: tuple[Any, ...]) -> bool:
-    """Whether a turn ends the episode; where nobody noted it, the last one does.
-
-    Raises:
-        RecordError: Something else than true or false stands there.
-    """
-    if value is not None and type(value) is not bool:
-        message = f"expected true or false, got {describe_value(value)}"
-        raise RecordError(message, (*path, "episode_done"))
-    return last if value is None else value

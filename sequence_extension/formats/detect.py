@@ -3,14 +3,28 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sequence_extension.formats.agent_lightning import read_agent_lightning
+from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
+from sequence_extension.formats.agent_lightning import (
+    SPAN_ACTIONS,
+    SPAN_PROMPTS,
+    read_agent_lightning,
+)
 from sequence_extension.formats.atif import read_atif
 from sequence_extension.formats.build import RolloutSource
 from sequence_extension.formats.calls import CallSource
-from sequence_extension.formats.capture import read_capture
-from sequence_extension.formats.native import is_own, read_native
+from sequence_extension.formats.capture import SCOPE_KEYS, read_capture
+from sequence_extension.formats.native import TRAJECTORY_KEYS, TURN_KEYS, is_own, read_native
 from sequence_extension.formats.nemo_gym import read_nemo_gym
-from sequence_extension.formats.responses import read_responses
+from sequence_extension.formats.responses import (
+    ACTION_KEYS,
+    ID_KEYS,
+    ID_PLACES,
+    LOGPROB_KEYS,
+    PROMPT_KEYS,
+    SAMPLE_LISTS,
+    WRAPPERS,
+    read_responses,
+)
 from sequence_extension.formats.results import LengthsOnly, RecordError
 from sequence_extension.formats.rllm import read_rllm
 from sequence_extension.formats.summaries import read_summaries
@@ -53,6 +67,21 @@ READABLE = (
 )
 # Keys under which a file holds its trajectories.
 FILE_KEYS = ("trajectories", "rollouts", "outputs", "samples", "results", "data", "events")
+
+# Keys on which tokens, order and groups depend: which of two values counts is anyone's guess.
+IN_METRICS = frozenset((*PROMPT_KEYS, *ACTION_KEYS, *LOGPROB_KEYS, PARSE_ERROR_MASKED_METRIC_KEY))
+DECISIVE_KEYS = IN_METRICS | {
+    *(*TRAJECTORY_KEYS, *TURN_KEYS, *WRAPPERS, *SAMPLE_LISTS, *ID_KEYS, *ID_PLACES, *FILE_KEYS),
+    *(*SCOPE_KEYS, *SPAN_PROMPTS, *SPAN_ACTIONS, "scope", "kind", "status", "created_at"),
+    *("trajectories_G", "final_rewards_G", "group", "group_id", "reward", "metrics"),
+    *("chunks", "maybe_logprobs", "image", "tokens", "asset", "location", "format"),
+    *("expected_tokens", "choices", "message", "meta_info", "provider_specific_fields"),
+    *("content", "token", "logprob", "token_logprobs", "logprobs.content"),
+    *("traces", "nodes", "calls", "node", "parent", "sampled", "mask", "example_id"),
+    *("subagent_trajectories", "is_copied_context", "rollout_details", "agent_result"),
+    *("triplets", "prompt", "input", "attributes", "event_type", "timestamp", "sequence_id"),
+    *("attempt_id", "model_output", "ob_len", "ac_len"),
+}
 
 
 def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:

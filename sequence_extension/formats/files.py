@@ -2,14 +2,16 @@
 
 import contextlib
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
 from sequence_extension.formats.native import (
+    checked_number,
     rollout_to_native,
     trajectory_to_native,
     written_number,
@@ -135,6 +137,9 @@ def write_rollouts(
     Raises:
         TypeError: Something else stands among the groups, or an observation holds chunks that
             are neither tokens nor images.
+        ValueError: A token id, a reward, a logprob or an image that the file format cannot hold,
+            or too few final rewards. Nothing is written then: of a list nothing at all, of an
+            iterator nothing of the group.
         OSError: The file cannot be written.
 
     Example:
@@ -148,6 +153,11 @@ def write_rollouts(
         >>> [rollout.name for rollout in read_rollouts(out.getvalue())]
         ['trajectory 0']
     """
+    records = native_records(trajectory_groups, prefix)
+    lines: Iterator[str] = (json.dumps(each, allow_nan=False) + "\n" for each in records)
+    if isinstance(trajectory_groups, Sequence):
+        lines = iter(list(lines))
+    first = list(itertools.islice(lines, 1))
     count = 0
     with contextlib.ExitStack() as stack:
         if isinstance(file, str | os.PathLike):
@@ -155,8 +165,7 @@ def write_rollouts(
         else:
             stream = file
         text = isinstance(stream, io.TextIOBase) or getattr(stream, "encoding", None)
-        for record in native_records(trajectory_groups, prefix):
-            line = json.dumps(record, allow_nan=False) + "\n"
+        for line in itertools.chain(first, lines):
             stream.write(line if text else line.encode())
             count += 1
     return count
@@ -174,13 +183,21 @@ def native_records(
         elif isinstance(item, TrajectoryGroup):
             group = f"{prefix}group {index}"
             finals = item.final_rewards_G
+            if len(finals) < len(item.trajectories_G):
+                raise ValueError(
+                    f"Each trajectory of a group needs a final reward: {shown(group, 60)} has "
+                    f"{len(item.trajectories_G):,} and {len(finals):,}."
+                )
+            records = []
             for number, trajectory in enumerate(item.trajectories_G):
                 name = f"{group}, trajectory {number}"
                 record = trajectory_to_native(trajectory, name, group)
-                if record["transitions"] and finals[number]:
-                    total = float(trajectory.transitions[-1].reward) + float(finals[number])
+                final = float(checked_number(finals[number], "final reward") or 0.0)
+                if record["transitions"] and final:
+                    total = float(trajectory.transitions[-1].reward) + final
                     record["transitions"][-1]["reward"] = written_number(total)
-                yield record
+                records.append(record)
+            yield from records
         else:
             raise TypeError(
                 "expected TrajectoryGroup, Trajectory or Rollout objects, got "

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -50,7 +50,17 @@ class RepeatedKeyObject(dict[str, Any]):
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
         super().__init__(pairs)
         counts = Counter(key for key, _ in pairs)
-        self.key = next(key for key, count in counts.items() if count > 1)
+        self.repeated = [key for key, count in counts.items() if count > 1]
+
+    def refuse(self, keys: Container[str], path: Sequence[Any] = ()) -> None:
+        """Refuse the object if one of these keys is repeated.
+
+        Raises:
+            RecordError: With the given path.
+        """
+        for key in self.repeated:
+            if key in keys:
+                raise RecordError(f"the key {shown(key)} stands twice in one object", path)
 
 
 def parse_json(data: bytes) -> tuple[Any, bool]:
@@ -131,20 +141,28 @@ def parse_text(text: str) -> tuple[Any, bool]:
         raise RecordError("a number with more than 4,300 digits", line=line) from None
 
 
-def refuse_repeated_keys(value: Any) -> None:
+def refuse_repeated_keys(
+    value: Any, keys: Container[str], metrics: Container[str] = frozenset()
+) -> None:
     """Walk a JSON value that is known to come from text with a repeated key.
 
+    Args:
+        value: Parsed by `parse_text`.
+        keys: Those that matter: others may be repeated, and what they hold is not looked at.
+        metrics: Those that matter inside `metrics`.
+
     Raises:
-        RecordError: With the path of the first object that holds a key twice.
+        RecordError: With the path of the first object that holds such a key twice.
     """
     todo: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while todo:
         item, path = todo.pop()
+        known = metrics if "metrics" in path else keys
         if isinstance(item, RepeatedKeyObject):
-            raise RecordError(f"the key {shown(item.key)} stands twice in one object", path)
+            item.refuse(known, path)
         children: Iterable[tuple[Any, Any]] = ()
         if isinstance(item, dict):
-            children = item.items()
+            children = ((key, child) for key, child in item.items() if key in known)
         elif isinstance(item, list):
             children = enumerate(item)
         todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]

@@ -4,16 +4,16 @@ import base64
 import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sequence_extension.cookbook import Trajectory, tinker
+from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource, read_each
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.responses import is_call, read_call_turn, rollout_id, rollout_key
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import label, loose_reward
-from sequence_extension.rollout import Rollout
+from sequence_extension.formats.values import MAX_IMAGE_TOKENS, label, loose_reward
+from sequence_extension.rollout import MAX_TOKEN_ID, Rollout
 from sequence_extension.text import describe_value
 
 # Keys under which turns stand, and keys by which one turn is known.
@@ -66,7 +66,7 @@ def read_trajectory(value: Any) -> RolloutSource:
     return RolloutSource(
         [read_turn(turn, (key, number)) for number, turn in enumerate(turns[:MAX_TURNS_KEPT])],
         name=value["name"] if value.get("name") is not None else label(rollout_id(value)),
-        group=str(group) if type(group) is int else group,
+        group=group,
         vocab=value.get("vocab"),
         reward=value.get("reward"),
     )
@@ -164,11 +164,14 @@ def element_to_native(element: Any) -> Any:
 
     Raises:
         TypeError: The chunk is neither text nor an image.
+        ValueError: The image stands for more tokens than are read back.
     """
     if isinstance(element, int):
         return element
+    tokens = getattr(element, "expected_tokens", None)
+    if tokens is not None and not 0 <= tokens <= MAX_IMAGE_TOKENS:
+        raise ValueError(f"An image stands for at most {MAX_IMAGE_TOKENS:,} tokens, not {tokens}.")
     if isinstance(element, tinker.types.ImageAssetPointerChunk):
-        tokens = element.expected_tokens
         return {"image": element.location, "tokens": tokens, "asset": element.format}
     if not isinstance(element, tinker.types.ImageChunk):
         raise TypeError(f"The file format holds tokens and images, not {type(element).__name__}.")
@@ -179,7 +182,7 @@ def element_to_native(element: Any) -> Any:
     if element.format != "png" or image.startswith("data:"):
         content = base64.b64encode(element.data).decode()
         image = f"data:image/{element.format};base64,{content}"
-    return {"image": image, "tokens": element.expected_tokens}
+    return {"image": image, "tokens": tokens}
 
 
 def written_number(value: Any) -> Any:
@@ -192,12 +195,41 @@ def written_number(value: Any) -> Any:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
+def checked_number(value: Any, what: str) -> Any:
+    """`written_number`.
+
+    Raises:
+        ValueError: It is no number, or more than a float holds; a sentence that names it.
+    """
+    try:
+        return written_number(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"A {what} must be a number, not {describe_value(value)}.") from None
+
+
+def checked_ids(tokens: Iterable[Any]) -> list[int]:
+    """Token ids as whole numbers.
+
+    Raises:
+        ValueError: One is outside of what is read back; a sentence that names it.
+    """
+    ids = list(map(int, tokens))
+    if ids and not 0 <= min(ids) <= max(ids) <= MAX_TOKEN_ID:
+        wrong = min(ids) if min(ids) < 0 else max(ids)
+        raise ValueError(f"A token id must be from 0 to {MAX_TOKEN_ID}, not {wrong}.")
+    return ids
+
+
 def written_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers among metrics; training loops put other things there, which no one reads back."""
+    """The numbers among metrics; training loops put other things there, which no one reads back.
+
+    The parse-error mask is a number also as text, as the cookbook takes it by `float`.
+    """
     written = {}
     for key, value in metrics.items():
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            if value is not None and not isinstance(value, str):
+            text = isinstance(value, str) and key != PARSE_ERROR_MASKED_METRIC_KEY
+            if value is not None and not text:
                 written[str(key)] = written_number(value)
     return written
 
@@ -208,7 +240,12 @@ def trajectory_to_native(
     group: str | None = None,
     vocab: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """A trajectory in the file format; `json.dumps` of it is one line of a JSONL file."""
+    """A trajectory in the file format; `json.dumps` of it is one line of a JSONL file.
+
+    Raises:
+        TypeError: As `element_to_native`.
+        ValueError: A token id, an image's size, a logprob or a reward that cannot be read back.
+    """
 
     turns: list[dict[str, Any]] = []
     held: list[Any] | None = None
@@ -216,17 +253,17 @@ def trajectory_to_native(
         observation: list[Any] = []
         for chunk in transition.ob.chunks:
             if isinstance(chunk, tinker.EncodedTextChunk):
-                observation += map(int, chunk.tokens)
+                observation += checked_ids(chunk.tokens)
             else:
                 observation.append(element_to_native(chunk))
-        action, logprobs = list(map(int, transition.ac.tokens)), transition.ac.maybe_logprobs
+        action, logprobs = checked_ids(transition.ac.tokens), transition.ac.maybe_logprobs
         extends = held is not None and observation[: len(held)] == held
         turns.append(
             {
                 **({"append": observation[len(held or ()) :]} if extends else {"ob": observation}),
                 "ac": action,
-                "logprobs": logprobs and [written_number(logprob) for logprob in logprobs],
-                "reward": written_number(transition.reward),
+                "logprobs": logprobs and [checked_number(each, "logprob") for each in logprobs],
+                "reward": checked_number(transition.reward, "reward"),
                 "episode_done": bool(transition.episode_done),
                 "metrics": written_metrics(transition.metrics),
             }

@@ -9,7 +9,14 @@ from typing import IO, Any, Literal
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
 from sequence_extension.formats.calls import CallSource, Joiner
 from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
-from sequence_extension.formats.detect import Source, inner_values, is_recognised, recognised
+from sequence_extension.formats.detect import (
+    DECISIVE_KEYS,
+    IN_METRICS,
+    Source,
+    inner_values,
+    is_recognised,
+    recognised,
+)
 from sequence_extension.formats.json_text import (
     RepeatedKeyObject,
     file_kind,
@@ -113,8 +120,10 @@ class FileReader:
                 )
             sources = recognised(value, self.index)
             inner = inner_values(value) if sources is None else []
-            if repeated and (not inner or isinstance(value, RepeatedKeyObject)):
-                refuse_repeated_keys(value)
+            if repeated and not inner:
+                refuse_repeated_keys(value, DECISIVE_KEYS, IN_METRICS)
+            elif isinstance(value, RepeatedKeyObject):
+                value.refuse({key for key, _ in inner})
         except KnownButUnreadable as error:
             yield from self.build_all(self.joiner.close_plain(), line)
             self.note_known(error, line)

@@ -6,6 +6,7 @@ Lists are checked by compiled validators, not by a Python call per entry.
 import base64
 import math
 import re
+import zlib
 from array import array
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -27,7 +28,7 @@ from pydantic_core import PydanticCustomError
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, tinker
 from sequence_extension.formats.results import RecordError
 from sequence_extension.rollout import MAX_TOKEN_ID, image_chunk
-from sequence_extension.text import describe_value, shown
+from sequence_extension.text import code_point, describe_value, encodable, shown
 
 MAX_IMAGE_TOKENS = 100_000
 MAX_VOCABULARY = 500_000
@@ -37,6 +38,9 @@ MAX_METRICS = 1_000
 NUMBER_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # How servers write a token id where a token's text is expected.
 TOKEN_NAME = re.compile(r"token_id:([0-9]{1,10})")
+
+# Half of a character pair, but no byte of a part of a character.
+HALF_PAIR = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID)]
 
@@ -51,7 +55,7 @@ class ImageRecord(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
     image: str
-    tokens: Annotated[int, Field(ge=0, le=MAX_IMAGE_TOKENS)]
+    tokens: Annotated[int, Field(ge=0, le=MAX_IMAGE_TOKENS)] | None
     asset: Literal["png", "jpeg"] | None = None
 
 
@@ -296,21 +300,22 @@ def mask_number(value: Any) -> float | None:
         return None
 
 
-def read_name(value: Any, key: str) -> str | None:
-    """A name or a group: a text of bounded length.
-
-    Raises:
-        RecordError: Something else.
-    """
+def read_name(value: Any, key: str) -> tuple[str | None, list[str]]:
+    """A name or a group as a text of bounded length, and notes on what was changed."""
     if value is None:
-        return None
+        return None, []
+    if type(value) in (int, float):
+        value = str(value)
     if not isinstance(value, str):
-        raise RecordError(f"expected a text, got {describe_value(value)}", (key,))
-    if len(value) > MAX_NAME_CHARS:
-        raise RecordError(f"longer than {MAX_NAME_CHARS:,} characters", (key,))
-    if not value.isascii() and re.search("[\ud800-\udfff]", value):
-        raise RecordError("holds half of a surrogate pair, so it is not valid text", (key,))
-    return value
+        return None, [f"`{key}` is {describe_value(value)}, not a text, and is left out."]
+    text, notes = encodable(value), []
+    if text != value:
+        notes.append(f"`{key}` holds half of a surrogate pair, which is written as its code.")
+    if len(text) > MAX_NAME_CHARS:
+        # Long names that differ stay different.
+        text = f"{text[: MAX_NAME_CHARS - 9]}…{zlib.crc32(text.encode()):08x}"
+        notes.append(f"`{key}` is longer than {MAX_NAME_CHARS:,} characters and is shortened.")
+    return text, notes
 
 
 def label(*parts: Any) -> str | None:
@@ -320,32 +325,29 @@ def label(*parts: Any) -> str | None:
     return text[:MAX_NAME_CHARS] or None
 
 
-def read_vocabulary(value: Any) -> dict[int, str]:
-    """Token texts by id. Keys of a JSON object are text, so ids arrive as `"17"`.
+def read_vocabulary(value: Any) -> tuple[dict[int, str], list[str]]:
+    """Token texts by id, and notes on what was left out.
 
-    Raises:
-        RecordError: With the first wrong entry.
+    Keys of a JSON object are text, so ids arrive as `"17"`. Texts keep the lone surrogates that
+    stand for bytes (see `text_bytes`).
     """
     if value is None:
-        return {}
+        return {}, []
     if not isinstance(value, dict):
-        raise RecordError(f"expected an object, got {describe_value(value)}", ("vocab",))
-    problem = ""
-    vocab: dict[int, str] = {}
+        return {}, [f"`vocab` is {describe_value(value)}, not an object, and is left out."]
     if len(value) > MAX_VOCABULARY:
-        problem = f"expected at most {MAX_VOCABULARY:,} entries, got {len(value):,}"
-    for key, text in value.items() if not problem else ():
+        return {}, [f"`vocab` holds more than {MAX_VOCABULARY:,} entries and is left out."]
+    vocab: dict[int, str] = {}
+    wrong = ""
+    for key, text in value.items():
         if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_TOKEN_ID:
-            problem = f"expected a token id as key, got {shown(key)}"
+            wrong = wrong or f"{shown(key)} is no token id"
         elif not isinstance(text, str):
-            problem = f"expected a text for token {key}, got {describe_value(text)}"
-        elif len(text) > MAX_NAME_CHARS:
-            problem = f"the text of token {key} is longer than {MAX_NAME_CHARS:,} characters"
-        elif not text.isascii() and re.search("[\ud800-\udfff]", text):
-            problem = f"the text of token {key} holds half of a surrogate pair"
-        if problem:
-            break
-        vocab[int(key)] = text
-    if problem:
-        raise RecordError(problem, ("vocab",))
-    return vocab
+            wrong = wrong or f"that of token {key} is {describe_value(text)}"
+        else:
+            if not text.isascii():
+                text = HALF_PAIR.sub(lambda half: code_point(half[0]), text)
+            vocab[int(key)] = text if len(text) <= MAX_NAME_CHARS else f"{text[:MAX_NAME_CHARS]}…"
+    left = len(value) - len(vocab)
+    noun = "entry" if left == 1 else "entries"
+    return vocab, [f"{left:,} {noun} of `vocab` left out: {wrong}."] if left else []
