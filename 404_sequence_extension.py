@@ -178,13 +178,12 @@ def _():
 
     /// details | What can be typed
 
-    - **Tokens**: ids with spaces or commas between them; `image(name, 4)` is an image of 4
-      tokens.
+    - **Tokens**: ids with spaces or commas between them; `image(name, 4)` is an image.
     - **Changes to the history**, by the positions at the turn before: `7: 13` replaces a
       token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
     - **Logprobs**: one number per action token; `auto` makes all of them up, a final `...` those
       that are missing; empty means that none were reported.
-    - **Masked**: the turn carries the cookbook's metric for an answer that did not parse.
+    - **Masked**: the answer did not parse.
     ///
     """)
     return
@@ -465,12 +464,14 @@ def _(group_issues, group_result):
 
 @app.cell(hide_code=True)
 def _(group_fields, group_issues):
-    mo.vstack(
+    # in a static page they would be dead
+    _fields = mo.vstack(
         [
             mo.md("One reward per turn, with spaces between; an empty field leaves a rollout out."),
             page.groups.fields_view(group_fields, group_issues),
         ]
     )
+    mo.Html(f'<div class="seq-live-only">{_fields.text}</div>')
     return
 
 
@@ -632,9 +633,9 @@ def _(env_controls, env_diagnosis, env_episode):
 
 @app.cell(hide_code=True)
 def _(env_model, env_note):
-    mo.vstack(
-        [mo.Html(page.html.fold("With the tokens of a real model", env_model.text)), env_note or ""]
-    )
+    _field = page.html.fold("With the tokens of a real model", env_model.text)
+    _note = env_note.text if env_note else ""
+    mo.Html(f'<div class="seq-live-only">{_field}{_note}</div>')
     return
 
 
@@ -884,7 +885,7 @@ def _():
     )
     own_paste = mo.ui.text_area(
         value=seq.overview.example_rollouts(),
-        rows=6,
+        rows=4,
         debounce=True,
         full_width=True,
         label=f"or, without a file, text of up to {formats.bounded.MAX_PASTE_CHARS:,} characters "
@@ -982,8 +983,6 @@ def _():
     ## 11. Check yourself
 
     **In short: answer first, then let the code answer.**
-
-    Every right answer was computed from what the cookbook returned when this page was made.
     """)
     return
 

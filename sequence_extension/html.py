@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
 from sequence_extension.text import number_text
@@ -42,6 +42,7 @@ def table_html(
     lead: int = 0,
     name: str = "",
     links: Mapping[int, str] | None = None,
+    code: Container[str] = (),
 ) -> str:
     """A table as plain HTML: real header cells, texts escaped, numbers to the right.
 
@@ -54,6 +55,7 @@ def table_html(
         lead: Columns before those; each row has its own.
         name: One more class of the table.
         links: Where the second cell of a row leads: row to id of an element on the page.
+        code: Columns in whose texts backticks mark code.
     """
     columns = list(frame.columns)
     numeric = [frame[column].dtype.kind in "iuf" for column in columns]
@@ -74,7 +76,8 @@ def table_html(
             span = sum(1 for _ in alike)
             kind += f' rowspan="{span}"' if span > 1 else ""
         tag, scope = ("th", ' scope="row"') if row_heads and not place else ("td", "")
-        text = html.escape(text, quote=False)
+        marked = columns[place] in code
+        text = code_spans(text) if marked else html.escape(text, quote=False)
         if links and place == 1 and at in links:
             text = f'<a href="#{html.escape(links[at])}">{text}</a>'
         return f"<{tag}{scope}{kind}>{text}</{tag}>"

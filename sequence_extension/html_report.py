@@ -207,7 +207,8 @@ def sums_html(totals: Totals) -> str:
     ]
     counts = counts_table(totals)
     if len(counts):
-        parts.append(scroll_box(table_html(counts, "Causes and warnings"), "Causes and warnings"))
+        table = table_html(counts, "Causes and warnings", code=["what helps"])
+        parts.append(scroll_box(table, "Causes and warnings"))
     return "".join(parts)
 
 

@@ -102,7 +102,10 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         matrix_chart(table), matrix_finding(table), lane_width="12rem", widget=selector
     )
     cells = matrix_facts(table).replace(r" #\d+.*| [a-z_]+$", "", regex=True)
-    facts = details_table(cells, f"The same {len(table)} cells as a table", row_heads=True)
+    cells["renderer"] = [f"`{name}`" for name in cells["renderer"]]
+    facts = details_table(
+        cells, f"The same {len(table)} cells as a table", row_heads=True, code=["renderer"]
+    )
     return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
 
 
@@ -210,8 +213,9 @@ def cell_view(renderer: str, policy: str) -> Any:
     diagnosis = diagnose(episode.rollout)
     words = f"`{policy}`: {policy_names()[policy]}. `{renderer}` {claims} extension."
     drawn = break_drawings(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
+    # a static page shows one cell only, whose conversation is much like that of section 7
     folded = fold("The conversation", transcript(episode, diagnosis.spans).text)
-    return mo.vstack([mo.md(words), drawn, mo.Html(folded)])
+    return mo.vstack([mo.md(words), drawn, *([mo.Html(folded)] if answers() else [])])
 
 
 def cell_fold(renderer: Any, policy: Any) -> str:
@@ -222,10 +226,9 @@ def cell_fold(renderer: Any, policy: Any) -> str:
     """
     menus = mo.hstack([renderer, policy], justify="start", wrap=True)
     view = mo.as_html(cell_view(renderer.value, policy.value)).text
-    content = fold("The chosen cell: its break and its conversation", f"{menus.text}{view}")
+    content = fold("The chosen cell and its break", f"{menus.text}{view}")
     # where a click chooses, what was chosen stands open
-    answers = mo.app_meta().mode == "run" or is_live_editor()
-    return content.replace("<details", "<details open", 1) if answers else content
+    return content.replace("<details", "<details open", 1) if answers() else content
 
 
 def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
@@ -258,9 +261,20 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
                 f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
                 f"invented; {STAND_IN}."
             ),
-            *rollout_figures(diagnosis, most=1),
         ]
     )
+
+
+def everywhere_view(messages: Sequence[Any]) -> mo.Html:
+    """One conversation under every renderer; those that behave alike share a row."""
+    table = conversation_everywhere(messages)
+    # of those that can be read, the notes stand at the chosen one
+    table["note"] = table["note"].where(table["datums/turns"] == "none", "")
+    table["note"] = table["note"].str.replace(r"\w+Renderer has", "it has", regex=True)
+    table["renderer"] = [f"`{name}`" for name in table["renderer"]]
+    alike = renderers_alike(table)
+    alike = alike if alike["note"].any() else alike.drop(columns="note")
+    return details_table(alike, "The same conversation under every renderer", code=["renderer"])
 
 
 def conversation_result(text: str, renderer: str) -> Any:
@@ -272,7 +286,6 @@ def conversation_result(text: str, renderer: str) -> Any:
     if built is None:
         return note(reason, "error")
     result = conversation_rollout(read.messages, built)
-    everywhere = renderers_alike(conversation_everywhere(read.messages))
     return mo.vstack(
         [
             *[note(sentence, "error") for sentence in result.issues[:5]],
@@ -281,7 +294,7 @@ def conversation_result(text: str, renderer: str) -> Any:
                 if result.rollout and not result.issues
                 else []
             ),
-            details_table(everywhere, "The same conversation under every renderer"),
+            everywhere_view(read.messages),
         ]
     )
 
@@ -315,6 +328,11 @@ class SecretField:
     def reveal(self) -> str:
         """What has been typed."""
         return str(self.field.value)
+
+
+def answers() -> bool:
+    """True where Python answers a click: in the app and before a reader's editor."""
+    return mo.app_meta().mode == "run" or is_live_editor()
 
 
 def is_live_editor() -> bool:

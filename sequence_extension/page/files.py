@@ -93,21 +93,21 @@ def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
     ]
     parts += [f"<p>{line}</p>" for line in lines]
     if totals.causes or totals.warnings or totals.errors:
-        parts.append(
-            table_box(counts_table(totals), "Causes and warnings by count", name="seq-told").text
-        )
+        counted, title = counts_table(totals), "Causes and warnings by count"
+        parts.append(table_box(counted, title, name="seq-told", code=["what helps"]).text)
     return mo.Html("".join(parts))
 
 
 def diagnosis_views(
     diagnosis: Diagnosis, most: int = 40, drawn: int = 5, anchor: str = ""
 ) -> list[mo.Html]:
-    """One rollout: price, a verdict a turn, and its first breaks drawn.
+    """One rollout: price, its breaks drawn, and a verdict a turn.
 
     Args:
         diagnosis: Of any rollout, also one that is refused.
         most: Lines of verdicts at most.
-        drawn: Breaks drawn at most; the first stands open, the others unfold.
+        drawn: Breaks drawn at most, the first of each cause; the very first stands open, the
+            others unfold.
         anchor: Id of the heading, where a link leads to it.
     """
     name = html.escape(printable(diagnosis.rollout.name, 120))
@@ -120,12 +120,14 @@ def diagnosis_views(
     views += [note(text, "look") for text in diagnosis.rollout.notes]
     lineage = lineage_sentence(diagnosis)
     views += [note(lineage)] if lineage else []
-    for number, found in enumerate(diagnosis.breaks[:drawn]):
+    firsts = {found.cause: found for found in reversed(diagnosis.breaks)}
+    chosen = [found for found in diagnosis.breaks if found is firsts[found.cause]][:drawn]
+    for number, found in enumerate(chosen):
         figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
         if number:
             figure = mo.Html(fold(break_headline(found), figure.text))
         views.append(figure)
-    left = len(diagnosis.breaks) - drawn
+    left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
         views.append(note(f"{count_of(left, 'more break')} not drawn; the command names all."))
     listed = verdict_list(verdicts(diagnosis), most).text
@@ -285,17 +287,12 @@ JSON (one trajectory, a list, or a list under {keys}) or JSONL (a trajectory a l
 
 - `append` instead of `ob`: the previous observation, the previous action, then these tokens.
 - `logprobs` may be null, or hold null and `"NaN"`. `reward`, `episode_done` and `metrics` may be
-  left out; other keys are ignored. Turns, positions and indices count from 0.
-- Rollouts with the same `group` are one group: their advantages are the cookbook's.
+  left out; other keys are ignored.
+- Rollouts with the same `group` are one group.
 - An image is its id; `"data:image/png;base64,..."` holds the picture, and `"asset": "png"` makes
   the id a location.
 - Also read, by their own keys:
 {others}
-- At most {MAX_FILE_BYTES // 2**20} MB a file, {MAX_ROLLOUT_TURNS:,} turns and
-  {MAX_ROLLOUT_TOKENS:,} tokens a rollout (history counted in every turn), and
-  {MAX_PAGE_ROLLOUTS:,} rollouts on this page. The command line reads any number:
-
-```bash
-uv run sequence-extension rollouts.jsonl
-```
+- At most {MAX_FILE_BYTES // 2**20} MB, {MAX_ROLLOUT_TURNS:,} turns and {MAX_ROLLOUT_TOKENS:,}
+  tokens a rollout (history counted in every turn), {MAX_PAGE_ROLLOUTS:,} rollouts on this page.
 """

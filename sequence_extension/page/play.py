@@ -25,7 +25,7 @@ from sequence_extension.env.episodes import (
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
-from sequence_extension.page.episodes import transcript
+from sequence_extension.page.episodes import answers, transcript
 from sequence_extension.page.html import control_panel, details_table, fold, note
 from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, rollout_figures
@@ -149,19 +149,23 @@ def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> m
 
 
 def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:
-    """What an episode became, to unfold: breaks, runs, tokens, and the facts as tables; HTML."""
+    """What an episode became, to unfold: breaks, runs, and the facts as tables; HTML.
+
+    Single tokens only where another episode can be played: a static page has section 3's.
+    """
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     drawn = [
         break_drawings(diagnosis),
-        *rollout_figures(diagnosis, most=1),
+        *rollout_figures(diagnosis, most=1)[: None if answers() else 1],
         note(f"The pupil's logprobs are invented; {STAND_IN}."),
     ]
+    tokens = details_table(
+        stretch_facts(strip_facts(table)), "Every token of every datum as a table"
+    )
     return "".join(
         [
             fold("Its breaks and its datums", "".join(view.text for view in drawn)),
             details_table(turn_facts(episode), "The trajectory, turn by turn").text,
-            details_table(
-                stretch_facts(strip_facts(table)), "Every token of every datum as a table"
-            ).text,
+            tokens.text if answers() else "",
         ]
     )

@@ -52,7 +52,7 @@ def totals(table: pd.DataFrame, by: str) -> pd.DataFrame:
         before, after = cells["datums_before"], cells["datums_after"]
         rows.append(
             {
-                "pupil" if by == "policy" else by: name,
+                "pupil" if by == "policy" else by: f"`{name}`",
                 "split before": int((before > 1).sum()),
                 "split after": int((after > 1).sum()),
                 "datums before": int(before.sum()),
@@ -84,9 +84,13 @@ def comparison_view() -> Any:
     """The matrix before and after: one sentence, a row per pupil, and folded a row per renderer."""
     table = comparison()
     by_policy = details_table(
-        totals(table, "policy"), "The same rollouts, rendered anew and with their tokens kept"
+        totals(table, "policy"),
+        "The same rollouts, rendered anew and with their tokens kept",
+        code=["pupil"],
     )
-    by_renderer = details_table(totals(table, "renderer"), "The same per renderer", row_heads=True)
+    by_renderer = details_table(
+        totals(table, "renderer"), "The same per renderer", row_heads=True, code=["renderer"]
+    )
     return mo.vstack(
         [
             mo.md(f"{finding(table)} {refusals(table)}"),
@@ -96,8 +100,9 @@ def comparison_view() -> Any:
 
 
 def keeping_renderers() -> str:
-    """Renderers that keep reasoning in history by their name, for markdown."""
-    return code_names(name for name in renderer_names() if "preserve_thinking" in name)
+    """Renderers that keep reasoning in history by their name: how many, and one; markdown."""
+    names = [name for name in renderer_names() if "preserve_thinking" in name]
+    return f"{len(names)}, such as {code_names(names[:1])}"
 
 
 def before_and_after(before: Sequence[tinker.Datum], after: Sequence[tinker.Datum]) -> str:
