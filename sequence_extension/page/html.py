@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import html
 import json
 import re
@@ -37,17 +36,13 @@ def cell_source(notebook: str | Path, name: str) -> str:
     Raises:
         ValueError: The notebook has no such cell.
     """
+    # by lines: in Python 3.11 `ast.parse` can fail while another reader's thread parses
     source = Path(notebook).read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            kept = [part for part in node.body if not isinstance(part, ast.Return)]
-            lines = source.splitlines()[node.body[0].lineno - 1 : kept[-1].end_lineno]
-            # a comment above the first statement is the cell's too
-            first = node.body[0].lineno - 2
-            while source.splitlines()[first].lstrip().startswith("#"):
-                lines.insert(0, source.splitlines()[first])
-                first -= 1
-            return "\n".join(line.removeprefix("    ") for line in lines) + "\n"
+    cell = rf"^(?:async )?def {re.escape(name)}\((?:.*|\n(?:    .*\n)+)\):\n((?:    .*\n|\n)+)"
+    found = re.search(cell, source, re.MULTILINE)
+    if found is not None:
+        body = re.sub(r"^    return\b(?s:.*)", "", found[1], flags=re.MULTILINE).rstrip("\n")
+        return "\n".join(line.removeprefix("    ") for line in body.split("\n")) + "\n"
     raise ValueError(f"{Path(notebook).name} has no cell named {name}.")
 
 
