@@ -101,7 +101,7 @@ def figure_html(figure: Any, title: str, number: int) -> str:
 
 def note(text: str, kind: str = "") -> str:
     """One sentence in a box."""
-    return f'<p class="seq-note {kind}">{html.escape(text)}</p>'
+    return f'<p class="seq-note {kind}">{code_spans(text)}</p>'
 
 
 def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
@@ -111,7 +111,7 @@ def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
     sentences = [cause_sentence(item), *item.hints]
     if not at or remedy(item) != remedy(diagnosis.breaks[at - 1]):  # said once for those in a row
         sentences.append(remedy(item))
-    words = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    words = "".join(f"<li>{code_spans(sentence)}</li>" for sentence in sentences)
     facts = scroll_box(table_html(break_facts(table), merged=2), "The same facts as a table")
     drawn = figure_html(break_chart(table), break_title(diagnosis, item), number)
     return f"{drawn}<ul>{words}</ul>{fold('The same facts as a table', facts)}"

@@ -629,7 +629,7 @@ def test_pick_a_cell_and_read_its_break(run_page: Reader) -> None:
     run_page.choose("Renderer of the cell", "qwen3")
     run_page.choose("Pupil of the cell", "plain")
     assert "qwen3 does not claim extension." in run_page.text_of(RENDERERS)
-    assert "splits" not in run_page.text_of(RENDERERS).split("The chosen cell")[1]
+    assert "nothing splits." in run_page.text_of(RENDERERS).split("The chosen cell")[1]
     run_page.choose("Pupil of the cell", "no_space")
     run_page.choose("Renderer of the cell", "role_colon")
     row = matrix_table(["role_colon"], ["no_space"]).iloc[0]
@@ -838,22 +838,23 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
     assert re.search(r"splits\s+end token\s+143", counted.inner_text())
 
     # an overview, then details of the first that is worth it
+    chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
+    table = run_page.page.locator("marimo-table").last
     heights = [
-        run_page.page.locator(which).first.evaluate("e => e.getBoundingClientRect().top")
-        for which in ("[aria-label^=Causes]", "marimo-table table", "h3:text-is('rollout 0')")
+        part.evaluate("e => e.getBoundingClientRect().top")
+        for part in (run_page.page.locator("[aria-label^=Causes]").first, table, chosen)
     ]
     assert heights == sorted(heights)
     heading, _ = column(run_page, "tokens")
     heading.get_by_role("button", name="Sort column ascending").click()
     expect(heading.get_by_role("button", name=re.compile("descending"))).to_be_attached()
     heading.get_by_role("button", name=re.compile("descending")).click()
-    first = run_page.page.locator("marimo-table tbody tr").first
+    first = table.locator("tbody tr").first
     expect(first.locator("td").nth(5)).to_have_text("12")  # splits, and the longest answer
     _, tokens = column(run_page, "tokens")
     assert tokens == sorted(tokens, key=int, reverse=True)
     with run_page.answer():
         first.get_by_role("checkbox").click()
-    chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
     assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
 
 
@@ -863,6 +864,7 @@ def test_long_rollout_and_its_window(run_page: Reader) -> None:
     upload(run_page, "long.json", json.dumps(rollout).encode())
     tells(run_page, "1 rollout, 100 turns in the file long.json: 3 datums")
     page = run_page.page
+    page.locator("summary", has_text="Token by token").click()  # stays open from here on
     assert page.get_by_role("group", name=re.compile("^100 turns in 3 datums")).is_visible()
     facts = page.locator("details", has_text="The window as a table")
     thumb = page.locator("marimo-slider", has_text="First position").get_by_role("slider")

@@ -118,7 +118,7 @@ def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     lead = {"note": "", "look": "<b>Look:</b> ", "error": "<b>✕</b> "}[kind]
     role = ' role="alert"' if kind == "error" else ""
     extra = "" if kind == "note" else f" seq-{kind}"
-    return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{html.escape(text)}</p>')
+    return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{code_spans(text)}</p>')
 
 
 def follows(view: Any) -> mo.Html:

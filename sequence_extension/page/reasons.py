@@ -46,8 +46,9 @@ def breaks_of(diagnosis: Diagnosis) -> mo.Html:
 def verdicts_view(diagnosis: Diagnosis) -> Any:
     """A verdict per turn, and whether another order would have given fewer datums."""
     lineage = lineage_sentence(diagnosis)
+    lead = mo.md("Turn by turn, the trajectory that you built in section 2:")
     listed = verdict_list(verdicts(diagnosis))
-    return mo.vstack([listed, *([note(lineage)] if lineage else [])])
+    return mo.vstack([lead, listed, *([note(lineage)] if lineage else [])])
 
 
 def treatments_view(diagnosis: Diagnosis) -> mo.Html:

@@ -23,7 +23,14 @@ from sequence_extension.figures.group import group_chart, group_finding
 from sequence_extension.figures.runs import runs_chart, runs_finding
 from sequence_extension.figures.strip import strip_chart, strip_finding
 from sequence_extension.overview import WINDOW
-from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
+from sequence_extension.page.html import (
+    code_spans,
+    details_table,
+    figure_box,
+    fold,
+    note,
+    table_box,
+)
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of
 from sequence_extension.verdicts import Verdict
@@ -70,7 +77,7 @@ def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
         sentences = list(first.sentences)
         if first is not last:
             sentences = [f"Each observation starts with all that was held; datum {first.datum}."]
-        words = "".join(f"<li>{html.escape(sentence)}" for sentence in sentences)
+        words = "".join(f"<li>{code_spans(sentence)}" for sentence in sentences)
         short = first.headline.partition(": ")[2]
         finding = f" <span>{html.escape(short)}</span>" if short else ""
         items.append(
