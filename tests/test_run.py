@@ -839,7 +839,7 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
 
     # an overview, then details of the first that is worth it
     chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
-    table = run_page.page.locator("marimo-table").last
+    table = run_page.page.locator("marimo-table table").last
     heights = [
         part.evaluate("e => e.getBoundingClientRect().top")
         for part in (run_page.page.locator("[aria-label^=Causes]").first, table, chosen)
