@@ -97,9 +97,20 @@ class LoadReader:
                 self.tally.figures.append(time.perf_counter() - self.arrived)
 
     async def read(self, seconds: float, all_in: asyncio.Barrier) -> None:
-        """Open the app, wait for the others, then edit until the time is over."""
+        """Open the app, wait for the others, then edit until the time is over.
+
+        marimo parses the notebook for one reader while another reader's cells are compiled. In
+        Python 3.11 that can fail ("AST constructor recursion depth mismatch") and closes the
+        connection; the page then connects again, and so does this reader.
+        """
         try:
-            await self.visit(seconds, all_in)
+            for attempt in range(3):
+                try:
+                    await self.visit(seconds, all_in)
+                    return
+                except websockets.ConnectionClosed:
+                    if self.outputs or attempt == 2:
+                        raise
         except asyncio.BrokenBarrierError:
             pass  # another reader has failed and says why
         except Exception as error:
@@ -109,7 +120,7 @@ class LoadReader:
     async def visit(self, seconds: float, all_in: asyncio.Barrier) -> None:
         await asyncio.sleep(ARRIVAL_S * self.number / all_in.parties)
         url = self.server.url.replace("http://", "ws://") + f"ws?session_id={self.session}"
-        self.arrived = time.perf_counter()
+        self.arrived = self.arrived or time.perf_counter()
         async with (
             websockets.connect(url, max_size=None, ping_timeout=None, open_timeout=None) as socket,
             httpx.AsyncClient(

@@ -61,6 +61,8 @@ def test_the_command_of_the_readme_asks_nothing(run_server: Server) -> None:
     """On a terminal, below a path as the README says; see `serve`."""
     assert "http://localhost" in run_server.output
     assert QUESTION not in run_server.output
+    if "AST constructor recursion depth mismatch" in run_server.output:
+        pytest.xfail("Python 3.11 can fail to parse while another thread does; see load.py.")
     assert not re.search(r"\[E |Traceback|\berror\b", run_server.output, re.IGNORECASE)
 
 
