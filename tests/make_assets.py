@@ -8,11 +8,10 @@ added to the tag's tree by `git add -f __marimo__/session`.
 """
 
 import argparse
-import shutil
 import tempfile
 from pathlib import Path
 
-from browser import NOTEBOOK, ROOT, copy_project, launch, run_marimo, seat, serve, shoot
+from browser import NOTEBOOK, ROOT, copy_project, launch, run_marimo, seat, serve
 from playwright.sync_api import sync_playwright
 
 # Only the title and the first figure, no controls: a preview is read at the size of a stamp.
@@ -38,7 +37,7 @@ def make_session() -> Path:
 
 
 def make_pictures() -> list[Path]:
-    """README's picture of section 1; title and first figure at the size of link previews."""
+    """README's picture of the first screen; title and first figure at the size of previews."""
     made = [ROOT / "assets" / "screenshot.png", ROOT / "assets" / "preview.png"]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -46,10 +45,9 @@ def make_pictures() -> list[Path]:
         sync_playwright() as playwright,
     ):
         browser = launch(playwright)
-        with seat(browser, width=1200, height=630) as reader:
+        with seat(browser, width=1200, height=760) as reader:
             reader.open(server)
-            [section] = shoot(reader, Path(folder), "section", ["1"])
-            shutil.copy(section, made[0])
+            reader.page.screenshot(path=made[0])
             reader.page.set_viewport_size({"width": 1200, "height": 630})
             reader.settle()
             reader.page.evaluate(ONLY_THE_IDEA)
