@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from bench_env import bench_env
 from bench_files import bench_files
 from browser import (
     STATIC_URL,
@@ -441,13 +442,20 @@ MEASURES = {
 }
 
 
+# Measures with tables of their own.
+TABLES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "files": ("Long rollouts and large files", bench_files),
+    "env": ("A step of TokenPreservingEnv beside EnvFromMessageEnv", bench_env),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each measure")
     parser.add_argument("--old", type=Path, help="an earlier edition, in one file")
-    parser.add_argument("--only", nargs="+", choices=[*MEASURES, "files"], help="these measures")
+    parser.add_argument("--only", nargs="+", choices=[*MEASURES, *TABLES], help="these measures")
     chosen = parser.parse_args()
-    wanted = chosen.only or [*MEASURES, "files"]
+    wanted = chosen.only or [*MEASURES, *TABLES]
     heads = ["notebook", "bare", "ratio", "old", "goal"]
     print(table_line("", heads))
     print(f"| {'-' * 50} |" + "|".join(f" {'-' * 11}: " for _ in heads) + "|", flush=True)
@@ -458,9 +466,10 @@ def main() -> None:
             for row in measure(benchmark) if word in wanted else ():
                 print(row.text(), flush=True)
         browser.close()
-    if "files" in wanted:
-        print("\nLong rollouts and large files:")
-        print(pd.DataFrame(bench_files()).to_string(index=False))
+    for word, (title, rows) in TABLES.items():
+        if word in wanted:
+            print(f"\n{title}:")
+            print(pd.DataFrame(rows()).to_string(index=False))
 
 
 if __name__ == "__main__":
