@@ -1,8 +1,10 @@
 """Sections 7 and 8: transcripts, conversations, the matrix."""
 
+import copy
 import html
 import inspect
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -24,6 +26,7 @@ from sequence_extension.env.messages import parse_conversation
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
     matrix_chart,
@@ -69,10 +72,22 @@ def matrix() -> pd.DataFrame:
     return matrix_table()
 
 
-def matrix_selector() -> Any:
-    """The matrix as a widget: a click on a cell chooses it, here as in the page."""
-    chart = alt.Chart.from_dict(matrix_chart(matrix()).to_dict())
+@once
+def matrix_drawing() -> tuple[Figure, str]:
+    """The matrix as a figure, and every cell of it as a folded table; the same for all readers."""
+    return matrix_chart(matrix()), matrix_cells_table(matrix())
+
+
+@once
+def matrix_widget() -> Any:
+    """The matrix as a widget. Altair takes half a second to read it, so it is read once."""
+    chart = alt.Chart.from_dict(matrix_drawing()[0].to_dict())
     return mo.ui.altair_chart(chart, chart_selection=False, legend_selection=False)
+
+
+def matrix_selector() -> Any:
+    """The matrix as a widget of one reader: a click on a cell chooses it, here as in the page."""
+    return copy.deepcopy(matrix_widget())
 
 
 def chosen_cell(selector: Any) -> tuple[str, str]:
@@ -98,15 +113,20 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         table: Of `matrix_table`.
         selector: From `matrix_selector`; without it a click is seen in the figure only.
     """
-    figure = figure_box(
-        matrix_chart(table), matrix_finding(table), lane_width="12rem", widget=selector
+    shared = table is matrix()
+    figure, facts = (
+        matrix_drawing() if shared else (matrix_chart(table), matrix_cells_table(table))
     )
+    box = figure_box(figure, matrix_finding(table), lane_width="12rem", widget=selector)
+    return mo.Html(f"{matrix_legend()}{box.text}{facts}")
+
+
+def matrix_cells_table(table: pd.DataFrame) -> str:
+    """Every cell of a `matrix_table`, to unfold; HTML."""
     cells = matrix_facts(table).replace(r" #\d+.*| [a-z_]+$", "", regex=True)
     cells["renderer"] = [f"`{name}`" for name in cells["renderer"]]
-    facts = details_table(
-        cells, f"The same {len(table)} cells as a table", row_heads=True, code=["renderer"]
-    )
-    return mo.Html(f"{matrix_legend()}{figure.text}{facts.text}")
+    title = f"The same {len(table)} cells as a table"
+    return details_table(cells, title, row_heads=True, code=["renderer"]).text
 
 
 def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
@@ -265,9 +285,14 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
     )
 
 
-def everywhere_view(messages: Sequence[Any]) -> mo.Html:
-    """One conversation under every renderer; those that behave alike share a row."""
-    table = conversation_everywhere(messages)
+@lru_cache(maxsize=16)
+def everywhere_view(text: str) -> mo.Html:
+    """One conversation under every renderer; those that behave alike share a row.
+
+    Args:
+        text: The messages as `parse_conversation` reads them; most readers leave the example.
+    """
+    table = conversation_everywhere(parse_conversation(text).messages)
     # of those that can be read, the notes stand at the chosen one
     table["note"] = table["note"].where(table["datums/turns"] == "none", "")
     table["note"] = table["note"].str.replace(r"\w+Renderer has", "it has", regex=True)
@@ -294,7 +319,7 @@ def conversation_result(text: str, renderer: str) -> Any:
                 if result.rollout and not result.issues
                 else []
             ),
-            everywhere_view(read.messages),
+            everywhere_view(text),
         ]
     )
 
