@@ -917,10 +917,7 @@ def _(own_overview):
 @app.cell(hide_code=True, expand_output=True)
 def _(own_overview, own_reading, own_table):
     own_diagnosis = page.files.chosen_diagnosis(own_reading, own_overview, own_table)
-    _nothing = (
-        page.html.note("Choose a rollout in the table above.") if own_reading.rollouts else None
-    )
-    mo.vstack(page.files.diagnosis_views(own_diagnosis)) if own_diagnosis else _nothing
+    mo.vstack(page.files.diagnosis_views(own_diagnosis)) if own_diagnosis else None
     return (own_diagnosis,)
 
 

@@ -39,9 +39,9 @@ class Overview:
     """All rollouts of a file at a glance; nothing in it grows with tokens.
 
     Attributes:
-        table: One row per rollout, the worst first (`Row.severity`); `#` is its place in the
-            file. What became of it comes first, so that a narrow window shows that; columns that
-            say nothing in any row are left out.
+        table: One row per rollout, the worst first (`Row.severity`). What became of it comes
+            first, so that a narrow window shows that; `#`, at the end, is its place in the file.
+            Columns that say nothing in any row are left out.
         totals: Sums over all of them.
         advantages: From `group_advantages`, in the order of the file.
     """
@@ -65,7 +65,6 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
         causes = Counter(cause_name(item.cause) for item in diagnosis.breaks)
         rows.append(
             {
-                "#": index,
                 "name": printable(rollout.name, 60),
                 "datums": len(diagnosis.built.data),
                 "main cause": "refused"
@@ -81,6 +80,7 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
                 "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
                 "advantage": advantage,
                 "group": printable(rollout.group or "", 30),
+                "#": index,
             }
         )
     worst_first = sorted(range(len(rows)), key=severities.__getitem__, reverse=True)

@@ -162,7 +162,7 @@ def test_the_worst_rollouts_come_first() -> None:
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:
     table = overview(read_bounded(CASES).rollouts).table
-    assert table.columns[:5].tolist() == ["#", "name", "datums", "main cause", "tokens"]
+    assert table.columns[:5].tolist() == ["name", "datums", "main cause", "tokens", "if unmerged"]
     refused = table[table["main cause"] == "refused"]
     assert (refused["datums"] == 0).all()
     assert (refused["error"] != "").all()

@@ -725,10 +725,10 @@ def paste(reader: Reader, *trajectories: Any) -> None:
 
 def column(reader: Reader, name: str) -> tuple[Locator, list[str]]:
     """A heading of the overview's table, and the column's entries on the page shown."""
-    table = reader.page.locator("marimo-table table").last
-    headings = table.locator("th").all_inner_texts()
-    cells = table.locator(f"tbody tr td:nth-child({headings.index(name) + 1})")
-    return table.locator("th", has_text=name), cells.all_inner_texts()
+    table = reader.page.locator(".row-table table").last
+    headings = table.locator("thead th").all_inner_texts()
+    cells = table.locator(f"tbody tr > :nth-child({headings.index(name) + 1})")
+    return table.locator("thead th").nth(headings.index(name)), cells.all_inner_texts()
 
 
 def test_upload(run_page: Reader) -> None:
@@ -841,23 +841,30 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
 
     # an overview, then details of the first that is worth it
     chosen = run_page.page.get_by_role("heading", name=re.compile(r"^rollout \d+$"))
-    table = run_page.page.locator("marimo-table table").last
+    table = run_page.page.locator(".row-table table").last
     heights = [
         part.evaluate("e => e.getBoundingClientRect().top")
         for part in (run_page.page.locator("[aria-label^=Causes]").first, table, chosen)
     ]
     assert heights == sorted(heights)
     heading, _ = column(run_page, "tokens")
-    heading.get_by_role("button", name="Sort column ascending").click()
-    expect(heading.get_by_role("button", name=re.compile("descending"))).to_be_attached()
-    heading.get_by_role("button", name=re.compile("descending")).click()
-    first = table.locator("tbody tr").first
-    expect(first.locator("td").nth(5)).to_have_text("12")  # splits, and the longest answer
+    heading.get_by_role("button").click()  # the largest first
+    expect(heading).to_have_attribute("aria-sort", "descending")
     _, tokens = column(run_page, "tokens")
-    assert tokens == sorted(tokens, key=int, reverse=True)
+    assert tokens[0] == "12"  # splits, and the longest answer
+    assert [text for text in tokens if text] == sorted(filter(None, tokens), key=int, reverse=True)
+    assert set(tokens[-4:]) == {""}  # a refused rollout has no price
+    first = table.locator("tbody tr").first
     with run_page.answer():
-        first.get_by_role("checkbox").click()
-    assert chosen.inner_text() == first.locator("td").nth(2).inner_text()
+        first.locator("td").last.click()  # anywhere in the row
+    assert chosen.inner_text() == first.locator("th").inner_text()
+    below = table.locator("tbody tr").nth(1)
+    with run_page.answer():
+        run_page.page.keyboard.press("ArrowDown")
+    assert chosen.inner_text() == below.locator("th").inner_text()
+    run_page.page.get_by_label("Find").fill("rollout 77")
+    expect(table.locator("tbody tr:visible")).to_have_count(11)
+    expect(run_page.page.get_by_text("11 of 1,000 rows")).to_be_visible()
 
 
 def test_long_rollout_and_its_window(run_page: Reader) -> None:

@@ -39,6 +39,7 @@ from sequence_extension.page.html import (
     note,
     table_box,
 )
+from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_figure, strip_figure, verdict_list
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
@@ -199,33 +200,15 @@ def read_input(upload: Any, text: str) -> tuple[Reading, Overview, str]:
 
 
 def rollout_menu(listed: Overview) -> Any:
-    """The rollouts as a table that can be sorted, and of which one is chosen."""
-    return mo.ui.table(
-        listed.table,
-        selection="single",
-        initial_selection=[0] if len(listed.table) else None,
-        page_size=10,
-        show_column_summaries=False,
-        show_data_types=False,
-        format_mapping=dict.fromkeys(
-            ("tokens", "if unmerged"), lambda count: "" if count is pd.NA else f"{count:,}"
-        ),
-        # long names end in dots where they would push the datums off a narrow window
-        style_cell=lambda _row, column, _value: (
-            {"maxWidth": "max(7rem, 23vw)", "width": "auto"} if column == "name" else {}
-        ),
-        # a static page cannot sort, and has no arrows; its variable reaches into the widget
-        label="Choose a rollout."
-        '<span style="display:var(--seq-live,inline)"> The arrows beside a heading sort by it.'
-        "</span>",
-    )
+    """The rollouts as a table, the worst chosen."""
+    return mo.ui.anywidget(RowTable(listed.table, "Choose a rollout, worst first."))
 
 
 def chosen_diagnosis(reading: Reading, listed: Overview, menu: Any) -> Diagnosis | None:
     """The diagnosis of the chosen rollout, with its advantage where its group tells it."""
-    if not len(menu.value):
+    if not len(listed.table):
         return None
-    index = int(menu.value["#"].iloc[0])
+    index = int(listed.table["#"].iloc[menu.value["chosen"]])
     advantage = listed.advantages[index]
     return diagnose(reading.rollouts[index], advantage=1.0 if advantage is None else advantage)
 

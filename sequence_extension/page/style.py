@@ -15,6 +15,11 @@ WIDGET_CSS = """
 """
 
 
+def asset(name: str) -> str:
+    """A file beside this module."""
+    return files("sequence_extension.page").joinpath(name).read_text(encoding="utf-8")
+
+
 @functools.cache
 def style_sheet() -> str:
     """The page's CSS: a variable for each fill and ink of the palette, then `style.css`."""
@@ -22,8 +27,7 @@ def style_sheet() -> str:
         f"--seq-{name}:{entry['fill']};--seq-{name}-ink:{entry['ink']};"
         for name, entry in PALETTE.items()
     )
-    rules = files("sequence_extension.page").joinpath("style.css").read_text(encoding="utf-8")
-    return f":root{{{colors}}}\n{rules}"
+    return f":root{{{colors}}}\n{asset('style.css')}"
 
 
 def style_html() -> str:

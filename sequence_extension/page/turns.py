@@ -7,7 +7,6 @@ state that it belongs to by its serial.
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
 
 import anywidget
@@ -16,11 +15,7 @@ import traitlets
 from sequence_extension.editor.drafts import MAX_DRAFT_TURNS, TurnDraft
 from sequence_extension.editor.scenarios import Scenario, scenarios
 from sequence_extension.page.editing import Edited, edited, editor_view
-
-
-def asset(name: str) -> str:
-    """A file beside this module."""
-    return files("sequence_extension.page").joinpath(name).read_text(encoding="utf-8")
+from sequence_extension.page.style import asset
 
 
 class TurnsEditor(anywidget.AnyWidget):
