@@ -45,9 +45,9 @@ def _():
     mo.md(r"""
     # Tutorial 404: Sequence extension in multi-turn RL
 
-    In multi-turn RL a model speaks several times in one episode; for training, the cookbook of
-    Tinker, a service that trains models, makes *datums* of the episode, the sequences that are
-    trained on: one if every turn continues what came before, several if not.
+    In multi-turn RL a model speaks several times in one *rollout*, a conversation that is played;
+    for training, the cookbook of Tinker, a service that trains models, makes *datums* of it, the
+    sequences that are trained on: one if every turn continues what came before, several if not.
     """)
     return
 
@@ -112,11 +112,11 @@ def _():
     mo.md(r"""
     ## 2. Build a trajectory
 
-    **In short: a trajectory is a list of turns, each with what the model saw and what it
-    said; one call turns it into training data.**
+    **In short: a trajectory, the record of a rollout, is a list of turns, each with what the
+    model saw and what it said; one call turns it into training data.**
 
     A *logprob* is the log of the probability with which a token was sampled; the *advantage*
-    says how much better than others of its group an episode did.
+    says how much better a rollout did than its *group*, the rollouts of the same prompt.
     """)
     return
 
@@ -183,7 +183,7 @@ def _():
       token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
     - **Logprobs**: one number per action token; `auto` makes all of them up, a final `...` those
       that are missing; empty means that none were reported.
-    - **Masked**: the answer did not parse.
+    - **Masked**: the answer did not parse; its tokens get mask 0 and are not trained.
     ///
     """)
     return
@@ -260,7 +260,8 @@ def _():
 
     What decides the gradient is `advantages`: `trajectory_to_data` sets them to 0 on observation
     tokens. `mask` is taken out before `forward_backward`, the call that computes the loss and its
-    gradient on Tinker's servers; it serves metrics and the KL penalty (section 6).
+    gradient on Tinker's servers; it serves metrics and the KL penalty (section 6), which holds
+    the model near the one it started from.
     """)
     return
 
@@ -417,7 +418,6 @@ def _():
     **In short: the rewards of all turns are summed, the group's mean is taken off, and what is
     left stands on every trained token of the rollout.**
 
-    Several *rollouts* (episodes that were played) of one prompt make a group.
     `compute_advantages` subtracts the group's mean reward and divides by nothing; the result is
     one number per rollout, however many datums it became.
     """)
@@ -554,9 +554,9 @@ def _():
     mo.md(r"""
     The *renderer* writes messages as the tokens of one model family and reads answers back.
     `EnvFromMessageEnv` renders the whole conversation anew each turn, parses the answers, and
-    ends the episode when the budget is spent, an answer is cut, or one does not parse.
-    `do_single_rollout` plays it with a *policy*, whatever samples; here a scripted pupil stands
-    in for a model.
+    ends the rollout when the budget is spent, an answer is cut, or one does not parse.
+    `do_single_rollout` plays it with a *policy*, whatever samples: here a scripted pupil in
+    place of a model.
     """)
     return
 
@@ -787,11 +787,11 @@ def _():
     **What changes for the model:** it sees its earlier reasoning, which its chat template would
     have hidden, and the prompt grows by it, also towards `max_trajectory_tokens`. Training stays
     true to what was sampled either way. Do not use it where the model must act in production as
-    its template writes history, or where old reasoning would crowd out the task. Renderers that
-    keep reasoning themselves ({page.remedies.keeping_renderers()}) cure that cause alone; answers
-    that were sampled in other tokens still split.
+    its template writes history, or where old reasoning would crowd out the task.
 
-    A group of a recipe is wrapped without touching the recipe:
+    {page.remedies.keeping_prose()}
+
+    A group of a recipe, one of the cookbook's training scripts, is wrapped without touching it:
     """)
     return
 
@@ -1006,13 +1006,19 @@ def _(quiz_again, quiz_first, quiz_forms):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(f"""
+    mo.md(r"""
     ## Summary
 
     **In short: one running sequence, one number per rollout, and the first token that differs
     decides.**
 
-    {page.summary.summary_text()}
+    - `trajectory_to_data` holds one running sequence: a turn whose observation starts with all of
+      it is appended, any other starts a new datum. Mask, advantage and logprob belong to the
+      target, the next token.
+    - A split trains no token twice but reads the prefix again: cost grows with the square of the
+      turns where each one splits, in proportion to them where none does.
+    - Whether turns extend is decided by renderer, policy and environment together: look at the
+      first token that differs, and trust no claim.
     """)
     return
 

@@ -24,8 +24,8 @@ def treatment_table(diagnosis: Diagnosis) -> pd.DataFrame:
     in. Drop: a rollout that breaks is not used.
 
     Returns:
-        Columns treatment, datums, trained tokens, lost tokens (action tokens that are not
-        trained), tokens processed; empty where `trajectory_to_data` refused the rollout.
+        Columns treatment; datums; trained tokens; sampled, not trained; tokens processed. Empty
+        where `trajectory_to_data` refused the rollout.
     """
     if diagnosis.built.error_code is not None:
         return pd.DataFrame()
@@ -55,7 +55,13 @@ def treatment_table(diagnosis: Diagnosis) -> pd.DataFrame:
                 "drop a rollout that breaks": dropped,
             }.items()
         ],
-        columns=["treatment", "datums", "trained tokens", "lost tokens", "tokens processed"],
+        columns=[
+            "treatment",
+            "datums",
+            "trained tokens",
+            "sampled, not trained",
+            "tokens processed",
+        ],
     )
 
 

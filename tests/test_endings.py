@@ -51,7 +51,7 @@ def test_ending_done() -> None:
         {"correct": 0.0, "stop/completed": 1.0},
     ]
     assert explain_ending(episode) == (
-        "The tutor ended the episode after its last question, in turn 3. The rewards sum to 2."
+        "The tutor ended the rollout after its last question, in turn 3. The rewards sum to 2."
     )
 
 
@@ -118,7 +118,7 @@ def test_ending_parse_error() -> None:
     assert episode.stop_reason == "parse_error"
     assert episode.rewards == [1.0, -1.0]
     assert episode.metrics[1] == {"parse_error": 1.0, "stop/parse_error": 1.0}
-    assert "ended the episode with `failed_parse_reward`, \u22121" in explain_ending(episode)
+    assert "ended the rollout with `failed_parse_reward`, \u22121" in explain_ending(episode)
 
 
 def test_going_on_after_a_parse_error_costs_a_token() -> None:
@@ -249,7 +249,7 @@ def test_turn_facts_are_the_trajectory() -> None:
     assert list(facts["sampling stopped by"]) == ["stop", "length"]
     assert list(facts["reward"]) == ["1", "\u22120.1"]
     assert list(facts["metrics"]) == ["correct 1", "max_tokens_reached 1, stop/max_tokens 1"]
-    assert list(facts["ends the episode"]) == ["no", "yes"]
+    assert list(facts["ends the rollout"]) == ["no", "yes"]
     assert "logs" not in facts
 
 

@@ -40,6 +40,7 @@ LINE = """
     diagnosis
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix
+    env.whole_rows
     report report_text gates scan training workers
     overview
     figures

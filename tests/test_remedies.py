@@ -9,7 +9,9 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from sequence_extension import split_lineages
 from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import compare_matrices, matrix_table
+from sequence_extension.env.policies import policy_names
 from sequence_extension.page import remedies
+from sequence_extension.page.episodes import matrix
 
 NAMES, POLICIES = ["qwen3", "llama3", "glm5_3_low_reasoning"], ["reasoning", "other_end"]
 
@@ -58,5 +60,24 @@ def test_the_two_agents_of_the_page_take_turns() -> None:
     assert len(split_lineages(trajectory)) == 2
 
 
-def test_renderers_that_keep_reasoning_are_named() -> None:
-    assert "`qwen3_5_preserve_thinking`" in remedies.keeping_renderers()
+def test_renderers_that_keep_reasoning_are_those_whose_rollouts_stay_one_datum() -> None:
+    names = ["qwen3_5", "qwen3_5_preserve_thinking", "kimi_k26", "kimi_k26_preserve_thinking"]
+    kept, nothing_else = remedies.keeping_renderers(matrix_table(names))
+    assert (kept, nothing_else) == ([names[1], names[3]], [names[1]])
+    for name in names:
+        data = {
+            policy: trajectory_to_data(episode_of(EpisodeSpec(name, policy)).rollout.trajectory, 1)
+            for policy in policy_names()
+        }
+        assert (len(data.pop("reasoning")) == 1) == (name in kept)
+        assert all(len(made) > 1 for made in data.values()) == (name in (names[0], names[1]))
+
+
+def test_those_renderers_are_listed_and_counted() -> None:
+    kept, nothing_else = remedies.keeping_renderers(matrix())
+    prose = remedies.keeping_prose()
+    listed = re.findall(r"`(\w+)`", prose.partition("/// details")[2])
+    assert sorted(listed) == sorted(kept)
+    assert {"qwen3_8_low_reasoning", "glm5_3_low_reasoning", "tml_v0"} <= set(kept)
+    assert f"With {len(kept)} renderers" in prose
+    assert f"with {len(nothing_else)} of them the rollout of every other pupil splits" in prose

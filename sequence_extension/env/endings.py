@@ -40,13 +40,13 @@ def explain_ending(episode: Episode) -> str:
     turns = len(spans)
     if episode.stop_reason == StopReason.COMPLETED:
         sentences.append(
-            f"The tutor ended the episode after its last question, in turn {turns - 1}. "
+            f"The tutor ended the rollout after its last question, in turn {turns - 1}. "
             f"The rewards sum to {number_text(sum(episode.rewards))}."
         )
     elif episode.stop_reason == StopReason.MAX_TURNS:
         sentences.append(
             f"No end came of itself: the limit of {turns} turns that this page sets "
-            "stopped the episode."
+            "stopped the rollout."
         )
     return " ".join(sentences)
 
@@ -82,7 +82,7 @@ def cut_sentence(episode: Episode, turn: int) -> str:
     if len(transition.ac.tokens):
         return (
             f"Turn {turn}'s answer was cut at {spec.max_generation_tokens} tokens, before "
-            "its end token. `terminate_on_length=True` ended the episode with "
+            "its end token. `terminate_on_length=True` ended the rollout with "
             f"`context_overflow_reward`, {reward}. The tutor never saw the answer; its "
             "tokens are trained all the same."
         )
@@ -107,7 +107,7 @@ def overflow_sentence(episode: Episode, turn: int) -> str:
     return (
         f"Turn {turn} was answered, but the next prompt would take "
         f"{next_prompt_length(episode)} tokens; with the {spec.max_generation_tokens} reserved "
-        f"for an answer that is over the budget of {spec.max_trajectory_tokens}. The episode "
+        f"for an answer that is over the budget of {spec.max_trajectory_tokens}. The rollout "
         f"ended there, and turn {turn} got `context_overflow_reward`, "
         f"{number_text(transition.reward)}{instead}."
     )
@@ -124,7 +124,7 @@ def parse_sentence(episode: Episode, turn: int) -> str:
     )
     if transition.logs.get("parse_failure_kind") == "content":
         after = (
-            "used up the policy's retries and ended the episode with its `terminal_reward`"
+            "used up the policy's retries and ended the rollout with its `terminal_reward`"
             if transition.episode_done
             else "was answered with a correction and got minus the policy's `penalty_per_error`"
         )
@@ -132,12 +132,12 @@ def parse_sentence(episode: Episode, turn: int) -> str:
     broken = f"Turn {turn}'s answer has no clean end, so it does not parse."
     if episode.spec.parse_error_policy is not None:
         return (
-            f"{broken} A `ParseErrorPolicy` never retries that: the episode ended with "
+            f"{broken} A `ParseErrorPolicy` never retries that: the rollout ended with "
             f"its `terminal_reward`, {reward}.{masked}"
         )
     if transition.episode_done:
         return (
-            f"{broken} `terminate_on_parse_error=True` ended the episode with "
+            f"{broken} `terminate_on_parse_error=True` ended the rollout with "
             f"`failed_parse_reward`, {reward}."
         )
     return (
@@ -166,7 +166,7 @@ def turn_facts(episode: Episode) -> pd.DataFrame:
                 for t in episode.rollout.trajectory.transitions
             ],
             "reward": [number_text(reward) for reward in episode.rewards],
-            "ends the episode": [
+            "ends the rollout": [
                 "yes" if t.episode_done else "no" for t in episode.rollout.trajectory.transitions
             ],
             "metrics": [pairs(metrics) for metrics in episode.metrics],

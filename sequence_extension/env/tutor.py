@@ -21,7 +21,7 @@ class TutorEnv(MessageEnv):
     """A tutor that asks small sums: one question a turn, one point for each right answer.
 
     It sees messages only. `EnvFromMessageEnv` makes an environment of tokens out of it: it
-    renders the whole conversation anew each turn, parses the answer, and ends the episode
+    renders the whole conversation anew each turn, parses the answer, and ends the rollout
     when the budget is spent or an answer does not parse. It does not check whether a prompt
     continues the one before. That is found out later, by `trajectory_to_data`.
     """

@@ -24,8 +24,9 @@ from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.messages import parse_conversation
 from sequence_extension.env.policies import policy_names
-from sequence_extension.env.renderers import build_renderer, renderer_names
+from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import (
     MATRIX_LOOK,
@@ -163,35 +164,22 @@ def tutor_code() -> str:
     return inspect.getsource(tutor)
 
 
-@once
-def thinking_prompts() -> frozenset[str]:
-    """Renderers whose prompt for an answer ends with an opened reasoning block."""
-    names = []
-    for name in renderer_names():
-        built, _ = build_renderer(name, offline_tokenizer())
-        if built is not None:
-            prompt = built.build_generation_prompt([{"role": "user", "content": "?"}])
-            if str(built.tokenizer.decode(prompt.to_ints())).rstrip().endswith("<think>"):
-                names.append(name)
-    return frozenset(names)
-
-
 def matrix_prose(table: pd.DataFrame) -> mo.Html:
     """What the matrix shows, in sentences whose every number is read from it."""
     built = table[table["claims"] != "unknown"]
     claiming = built[built["claims"] == "yes"]["renderer"].nunique()
-    opened = built[built["renderer"].isin(thinking_prompts())]
-    split = opened.groupby("renderer")["datums"].min() > 1
+    reasons = {reason: len(names) for reason, names in whole_row_reasons(table).items()}
+    listed = "\n".join(f"- {count} {REASONS[reason]}" for reason, count in reasons.items())
     policies = "\n".join(f"- `{name}`: {words}" for name, words in policy_names().items())
     return mo.md(
-        "Each cell is one rollout of section 7's tutor: datums over turns, so 1/3 means that "
-        f"three turns became one datum. {claiming} of {built['renderer'].nunique()} renderers "
-        "claim extension. The claim is about what a renderer writes; it cannot vouch for tokens "
-        "that no renderer would write, such as an answer spelled letter by letter (`respelled`)."
-        f"\n\n**Why whole rows split.** {len(split)} renderers end their prompt with `<think>`, "
-        "and the model goes on from there. The next prompt writes the old answer from its message; "
-        "where it leaves that tag out, the running sequence is lost, whatever was sampled: with "
-        f"{int(split.sum())} of them no pupil's rollout stays one datum."
+        "Each cell is one rollout of section 7's tutor with one pupil: datums over turns, so 1/3 "
+        f"means that three turns became one datum. {claiming} of {built['renderer'].nunique()} "
+        "renderers claim extension. The claim is about what a renderer writes; it cannot vouch for "
+        "tokens that no renderer would write, such as an answer spelled letter by letter "
+        "(`respelled`)."
+        f"\n\n**Why whole rows split.** With {sum(reasons.values())} renderers no pupil's rollout "
+        "stays one datum: the next prompt is written from the messages, and writes the old turn "
+        f"otherwise. Of these\n\n{listed}"
         "\n\nThe templates are each family's own, the vocabulary is one for all: what hangs on "
         "where a tokenizer cuts (`respelled`, `no_space`, `whitespace`) can differ for your model."
         f"\n\n/// details | What each pupil does\n\n{policies}\n///"

@@ -105,16 +105,18 @@ def mask_html() -> str:
 ### `mask` or `advantages`?
 
 `train_step` takes {" and ".join(f"`{name}`" for name in removed)} out of every datum before
-`forward_backward`; what the loss multiplies by is `advantages`. So `mask` 1 does not promise a
-gradient: give {", ".join(equal.letters)} the same reward (“All the same” in the menu above), and
-`mask` is 1 on {ones} targets while {advantages}.
+`forward_backward`. The *policy gradient* of a token is its advantage times the gradient of its
+logprob, so `mask` 1 does not promise one: give {", ".join(equal.letters)} the same reward (“All
+the same” in the menu above), and `mask` is 1 on {ones} targets while {advantages}.
 
-Nor does `mask` 0 promise none. A KL penalty adds
-`kl_penalty_coef * mask * (mean_diff - diff)` to the advantages, in which position p then takes in
-`discount * x[p + 1] + discount ** 2 * x[p + 2] + ...` of the positions behind it: the discounting
-comes *after* masking. With `kl_discount_factor=0`, the default, {penalised} targets change, those
-with mask 1; with {factor:g} it is {changed}, {leaked} of them with mask 0: observation tokens in
-front of an action, and masked turns.
+Nor does `mask` 0 promise none. With `diff`, the sampled logprob minus the base model's, and `mean`,
+its mean over the targets of mask 1, a KL penalty adds to the advantage at p
+
+`x[p] + d * x[p + 1] + d**2 * x[p + 2] + ...`, where `x = kl_penalty_coef * mask * (mean - diff)`.
+
+The discount d comes *after* the mask. With `kl_discount_factor=0`, the default, {penalised}
+targets change, those with mask 1; with {factor:g} it is {changed}, {leaked} of them with mask 0:
+observation tokens in front of an action, and masked turns.
 """)
     lines = code_view(f"{mask_lines()}\n", "python").text
     return (

@@ -103,7 +103,7 @@ def figure_legend() -> str:
         f"background:{PALETTE['action']['fill']};border-radius:3px": "A: action",
         f"border-bottom:3px solid {grey}": "mask 1: trained",
         f"background:{stripes}": "read again",
-        f"border:1px dashed {grey};border-radius:3px": "lost",
+        f"border:1px dashed {grey};border-radius:3px": "gone at a break",
     }
     items = "".join(
         f'<span style="white-space:nowrap"><i style="{box};{look}"></i>{words}</span>'

@@ -270,7 +270,7 @@ def quiz_questions() -> tuple[Question, ...]:
     questions.append(
         pose(
             "empty",
-            "An answer did not parse, the episode went on, and the next observation was empty. "
+            "An answer did not parse, the rollout went on, and the next observation was empty. "
             "No turn is masked. How many action tokens are trained?\n\n"
             + turns_block(opened.rollout.trajectory),
             trained,

@@ -57,7 +57,7 @@ def treatments_view(diagnosis: Diagnosis) -> mo.Html:
     prose = mo.md("""
 *Split* is the cookbook's way. A trainer could also *overwrite and mask*: keep one sequence and
 overwrite it at a break with the new observation, so that earlier actions are trained only up to
-the break. Or *drop* the rollout. Lost: action tokens that get no gradient.
+the break. Or *drop* the rollout.
 """)
     title = f"“{shown.rollout.name}” under three treatments"
     table = table_box(treatment_table(shown), title)

@@ -8,7 +8,6 @@ import pandas as pd
 
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.env.matrix import compare_matrices, matrix_table
-from sequence_extension.env.renderers import renderer_names
 from sequence_extension.page.episodes import matrix
 from sequence_extension.page.html import details_table
 from sequence_extension.page.once import once
@@ -99,10 +98,34 @@ def comparison_view() -> Any:
     )
 
 
-def keeping_renderers() -> str:
-    """Renderers that keep reasoning in history by their name: how many, and one; markdown."""
-    names = [name for name in renderer_names() if "preserve_thinking" in name]
-    return f"{len(names)}, such as {code_names(names[:1])}"
+def keeping_renderers(table: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Renderers whose history keeps reasoning, and those that cure nothing else.
+
+    Args:
+        table: Of `matrix_table`.
+
+    Returns:
+        Those with which the `reasoning` pupil's rollout stays one datum; and those of them with
+        which every other pupil's splits.
+    """
+    datums = table.pivot(index="renderer", columns="policy", values="datums")
+    kept = [name for name in table["renderer"].unique() if datums.loc[name, "reasoning"] == 1]
+    others = datums.drop(columns="reasoning")
+    return kept, [name for name in kept if (others.loc[name] > 1).all()]
+
+
+@once
+def keeping_prose() -> str:
+    """What a renderer that keeps reasoning cures, and what it does not; markdown."""
+    kept, nothing_else = keeping_renderers(matrix())
+    return (
+        f"With {len(kept)} renderers the `reasoning` pupil's rollout stays one datum as it is, "
+        f"since they write reasoning back into history. They cure that cause alone: with "
+        f"{len(nothing_else)} of them the rollout of every other pupil splits."
+        f"\n\n/// details | Those {len(kept)} renderers\n\n"
+        f"{code_names(name for name in kept if name not in nothing_else)}; and, with every other "
+        f"pupil split, {code_names(nothing_else)}.\n///"
+    )
 
 
 def before_and_after(before: Sequence[tinker.Datum], after: Sequence[tinker.Datum]) -> str:

@@ -16,7 +16,7 @@ from sequence_extension.group import assemble_group, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
 from sequence_extension.page.quiz import prefix_checker
-from sequence_extension.rollout import Rollout, model_input_to_elements, token_trajectory
+from sequence_extension.rollout import model_input_to_elements, token_trajectory
 from sequence_extension.text import count_of, number_text, signed
 
 
@@ -230,32 +230,3 @@ def misconception_table(told: Sequence[Misconception]) -> str:
     """The list as a markdown table of two columns."""
     rows = [f"| {one.said} | {one.code} |" for one in told]
     return "\n".join(["| People say | The code says |", "| :--- | :--- |", *rows])
-
-
-@once
-def summary_text() -> str:
-    """The tutorial in a few points, markdown; every number from a call made here."""
-    turns = 64
-    prompt, answer = [1, 2, 3, 4], [5, 6]
-    grown = [*prompt]
-    kept: list[tuple[list[int], list[int]]] = []
-    for turn in range(turns):
-        kept.append(([*grown], answer))
-        grown += [*answer, 7 + turn]
-    # the same turns when one token at the front changes every time, like a clock
-    clocked = [([100 + turn, *saw[1:]], said) for turn, (saw, said) in enumerate(kept)]
-    once_read = diagnose(Rollout("kept", token_trajectory(kept)))
-    again = diagnose(Rollout("clock", token_trajectory(clocked)))
-    factor = (again.tokens_processed or 0) / (once_read.tokens_processed or 1)
-    points = [
-        "`trajectory_to_data` holds one running sequence: a turn whose observation starts with "
-        "all of it is appended, any other starts a new datum. Mask, advantage and logprob belong "
-        "to the target, the next token.",
-        f"A split trains no token twice but reads the prefix again: {turns} turns after a prompt "
-        f"of {len(prompt)} tokens, each with an answer of {len(answer)} and one new token, put "
-        f"{once_read.tokens_processed:,} tokens through the model, the same turns with a clock at "
-        f"the front {again.tokens_processed:,}, {factor:.0f} times as many.",
-        "Whether turns extend is decided by renderer, policy and environment together: look at "
-        "the first token that differs, and trust no claim.",
-    ]
-    return "\n".join(f"- {point}" for point in points)
