@@ -661,7 +661,7 @@ def _():
     matrix_selector = page.episodes.matrix_selector()
     mo.vstack(
         [
-            page.episodes.matrix_prose(page.episodes.matrix()),
+            mo.Html(page.episodes.matrix_words()),
             page.episodes.matrix_view(page.episodes.matrix(), matrix_selector),
             page.episodes.unbuilt_view(page.episodes.matrix()),
         ]

@@ -115,9 +115,7 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         selector: From `matrix_selector`; without it a click is seen in the figure only.
     """
     shared = table is matrix()
-    figure, facts = (
-        matrix_drawing() if shared else (matrix_chart(table), matrix_cells_table(table))
-    )
+    figure, facts = matrix_drawing() if shared else (matrix_chart(table), matrix_cells_table(table))
     box = figure_box(figure, matrix_finding(table), lane_width="12rem", widget=selector)
     return mo.Html(f"{matrix_legend()}{box.text}{facts}")
 
@@ -162,6 +160,12 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
 def tutor_code() -> str:
     """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
     return inspect.getsource(tutor)
+
+
+@once
+def matrix_words() -> str:
+    """What is said of the whole matrix, as HTML; the same for all readers."""
+    return matrix_prose(matrix()).text
 
 
 def matrix_prose(table: pd.DataFrame) -> mo.Html:
