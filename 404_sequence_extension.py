@@ -62,6 +62,7 @@ def first_figure():
 
 @app.cell(hide_code=True)
 def first_table():
+    page.idea.wait_for_browser()
     mo.Html(page.idea.table())
     return
 
