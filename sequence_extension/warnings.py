@@ -172,6 +172,7 @@ class Places:
 
     Attributes:
         spans: The walk.
+        sequences: The coded datums.
         ends: Per turn the last element of its observation, None where that is empty.
         last: Per turn the last element of its action, None where that is empty.
         end_tokens: Tokens that end at least two actions.
@@ -190,6 +191,7 @@ class Places:
         vocab: Mapping[int, str],
     ) -> None:
         self.spans = spans
+        self.sequences = sequences
         self.label: Callable[[int], str] = lambda code: token_label(codes.decode(code), vocab)
         self.is_token: Callable[[int], bool] = lambda code: isinstance(codes.decode(code), int)
         self.ends: list[int | None] = []
@@ -217,6 +219,29 @@ class Places:
             and not any(token in self.end_tokens for token in added.tolist())
         )
 
+    def news(self, turn: int) -> list[int] | None:
+        """What an observation holds behind its last end token; None where it has no end token."""
+        span = self.spans[turn]
+        observation = self.sequences[span.datum][: span.observation]
+        places = np.flatnonzero(np.isin(observation, list(self.end_tokens)))
+        return observation[places[-1] + 1 :].tolist() if len(places) else None
+
+    def another_kind(self, turn: int, others: Sequence[int]) -> bool:
+        """An observation brings another kind of message than the others do, as a tool's output.
+
+        Behind its last end token (in all of it, where it has none) it lacks the token with
+        which this part begins in all others.
+        """
+        parts = [part for part in map(self.news, others) if part is not None]
+        first = {part[0] if part else None for part in parts}
+        if len(first) != 1 or None in first:
+            return False
+        mine = self.news(turn)
+        if mine is None:
+            span = self.spans[turn]
+            mine = self.sequences[span.datum][: span.observation].tolist()
+        return bool(mine) and not first & set(mine)
+
     def observed_pairs(self) -> NDArray[np.uint64]:
         """Neighbours in what was observed, each place once: first element in the high half.
 
@@ -234,7 +259,9 @@ class Places:
 def header_warnings(places: Places) -> list[RolloutWarning]:
     """One observation that does not end with the token with which all others end, at least two.
 
-    Turns that go on with an unfinished answer are left out on both sides.
+    Turns that go on with an unfinished answer are left out on both sides, and an odd one that
+    brings another kind of message is no fault: some templates write no header behind a tool's
+    output.
     """
     turns = [span.turn for span in places.spans if not places.goes_on(span.turn)]
     counts = Counter(places.ends[turn] for turn in turns)
@@ -244,6 +271,8 @@ def header_warnings(places: Places) -> list[RolloutWarning]:
     if once != 1 or usual is None or other is None or not places.is_token(usual):
         return []
     turn = next(turn for turn in turns if places.ends[turn] == other)
+    if places.another_kind(turn, [each for each in turns if each != turn]):
+        return []
     index = places.spans[turn].observation - 1
     sentence = (
         f"Turn {turn}, observation index {index}: it ends with {places.label(other)}, "

@@ -114,6 +114,27 @@ def test_header_changed(ends: list[int], odd: int | None) -> None:
         assert f"the other {len(ends) - 1} observations end with 4" in warning.message
 
 
+def test_a_message_of_another_kind_may_have_no_header() -> None:
+    """3 begins a user's message, 13 a tool's output (14 ends it), 4 is the header."""
+    asked, tool = [3, 20, 4], [13, 21, 14]
+
+    def chat_of(*news: list[int]) -> list[Any]:
+        turns: list[Any] = []
+        held: list[int] = [1]
+        for turn, fresh in enumerate(news):
+            turns.append(([*held, *fresh], [30 + turn, 6]))
+            held = [*held, *fresh, 30 + turn, 6]
+        return turns
+
+    assert codes(*chat_of(asked, tool, asked)) == []
+    assert codes(*chat_of(asked, tool, tool)) == []
+    assert codes(*chat_of([*asked, 30, 6, *asked], tool, tool)) == []
+    assert codes(*chat_of(asked, asked[:-1], asked)) == [("header_changed", 1, 7)]
+    assert codes(*chat_of(asked[:-1], asked, asked)) == [("header_changed", 0, 2)]
+    # where nothing behind the answers is alike, no kinds can be told
+    assert codes(*chat_of(asked, tool, [5, 4], [7, 4])) == [("header_changed", 1, 8)]
+
+
 def test_images_at_the_end_are_no_header() -> None:
     """Where observations end with an image, no header is written: none is missing elsewhere."""
     image = picture("frame", 3)
@@ -267,6 +288,14 @@ def test_an_image_may_stand_anywhere() -> None:
 # The rules on places once more, word by word, on plain lists
 
 
+def news(observation: list[int], ends: set[int]) -> list[int] | None:
+    """What stands behind the last end token; None where there is none."""
+    for at in range(len(observation) - 1, -1, -1):
+        if observation[at] in ends:
+            return observation[at + 1 :]
+    return None
+
+
 def by_the_words(turns: Sequence[tuple[list[int], list[int]]]) -> list[tuple[str, int, int]]:
     """`header_changed`, `separator_changed` and `end_token_untrained` of turns that all extend."""
     number = range(len(turns))
@@ -284,7 +313,13 @@ def by_the_words(turns: Sequence[tuple[list[int], list[int]]]) -> list[tuple[str
     for t in number:
         others = [turns[u][0][-1:] for u in number if u != t and not unfinished[u]]
         alike = len(others) >= 2 and all(end == others[0] != [] for end in others)
-        if not unfinished[t] and alike and turns[t][0] and turns[t][0][-1:] != others[0]:
+        odd = not unfinished[t] and alike and turns[t][0] and turns[t][0][-1:] != others[0]
+        others_news = [news(turns[u][0], ends) for u in number if u != t and not unfinished[u]]
+        begins = [part[:1] for part in others_news if part is not None]
+        mine = news(turns[t][0], ends)
+        mine = turns[t][0] if mine is None else mine
+        first = begins[0] if begins and all(b == begins[0] for b in begins) else []
+        if odd and not (first and mine and first[0] not in mine):
             fired.append(("header_changed", t, len(turns[t][0]) - 1))
 
     pairs = [pair for text in added for pair in pairwise(text)]
@@ -418,6 +453,13 @@ def conversations(seed: int) -> Iterator[tuple[str, list[Any], list[Any], list[A
         answers = [call(0, thinks), plain[0], call(1, thinks), plain[1]]
         yield name, shots if seed % 2 else [system, *asked[0]], answers, tools, None
     yield "answer, then tools", asked[0], [plain[3], *answers], [asked[3], *tools], None
+    once = [[result(0)], asked[1], asked[2]]
+    yield "one tool", asked[0], [call(0), *plain], once, None
+    yield "one tool and reasoning", asked[0], [call(0, "I add."), *thought], once, None
+    row = [[result(0)], [result(1)], [result(2)], asked[1]][seed:]
+    yield "tools in a row", asked[0], [call(0), call(1), call(2), plain[0]][seed:], row, None
+    used = [*asked[0], call(0), result(0), said("So.")]
+    yield "tools in the shots", [*used, *asked[1]], answers, [[result(1)], [result(2)]], None
 
 
 def cut_and_resumed(trajectory: Trajectory, seed: int) -> Trajectory:
@@ -458,7 +500,7 @@ def test_clean_rollouts_of_every_renderer_raise_no_warning(seed: int) -> None:
             for version in (trajectory, cut_and_resumed(trajectory, seed)):
                 diagnosis = diagnose(Rollout(name, version))
                 assert diagnosis.warnings == (), (name, kind)
-    assert len(played) == 9
+    assert len(played) == 13
     assert min(played.values()) >= 25, played
     assert turns > 3 * played.total()
 
