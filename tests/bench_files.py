@@ -2,14 +2,23 @@
 
 Each figure is a ratio, so that machines compare: work on a rollout against one bare
 `trajectory_to_data` call on it, reading against the JSON parser alone on the same bytes.
+`python tests/bench_files.py FILE --megabytes 1000` writes that much to FILE and runs the command
+on it, against the JSON parser and the bare calls on the same lines.
 """
 
+import argparse
 import io
 import json
+import os
+import random
+import resource
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sequence_extension.alignment import window
@@ -128,7 +137,66 @@ def bench_files() -> list[dict[str, Any]]:
     return rows
 
 
-if __name__ == "__main__":
+def write_large(path: Path, megabytes: int) -> None:
+    """Rollouts of 2 to 12 turns, whole prompts in each, every third of them with splits."""
+    rng = random.Random(0)
+    made = [
+        long_rollout(turns, 300 * turns, full=True, split=(0, 0, 3)[index % 3], place=index)
+        for index, turns in enumerate(rng.choices(range(2, 13), k=60))
+    ]
+    for rollout in made:
+        for turn in rollout["transitions"]:
+            turn["logprobs"] = [-round(rng.expovariate(2.0), 6) for _ in turn["ac"]]
+    lines = [json.dumps(rollout) + "\n" for rollout in made]
+    with path.open("w") as file:
+        while file.tell() < megabytes * 1e6:
+            file.writelines(lines)
+
+
+def bare_seconds(path: Path) -> tuple[float, float]:
+    """Processor time of the JSON parser, and of the bare calls, on every line of a file."""
+    parsing = calls = 0.0
+    with path.open("rb") as file:
+        for line in file:
+            start = time.process_time()
+            json.loads(line)
+            parsing += time.process_time() - start
+            (rollout,) = read_bounded(line).rollouts
+            start = time.process_time()
+            trajectory_to_data(rollout.trajectory, 1.0)
+            calls += time.process_time() - start
+    return parsing, calls
+
+
+def bench_large(path: Path, megabytes: int) -> dict[str, Any]:
+    """The command on a file of that size, on one core, and its largest memory."""
+    write_large(path, megabytes)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "sequence_extension", str(path), "--show", "3"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    parsing, calls = bare_seconds(path)
+    return {
+        "file MB": round(os.path.getsize(path) / 1e6),
+        "parser s": round(parsing, 1),
+        "trajectory_to_data s": round(calls, 1),
+        "command s": round(spent, 1),
+        "ratio": round(spent / (parsing + calls), 2),
+        "peak MB": round(after.ru_maxrss / 1e3),
+    }
+
+
+def main() -> None:
     import pandas as pd
 
-    print(pd.DataFrame(bench_files()).to_string(index=False))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--megabytes", type=int, default=1_000)
+    options = parser.parse_args()
+    rows = [bench_large(options.file, options.megabytes)] if options.file else bench_files()
+    print(pd.DataFrame(rows).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
