@@ -16,6 +16,7 @@ from sequence_extension.edits import (
     kept_blocks,
 )
 from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint, part_of
+from sequence_extension.remedies import remedy
 from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
 from sequence_extension.text import text_bytes
 from sequence_extension.turns import Origin, TurnSpan, trace_origin
@@ -24,6 +25,19 @@ from sequence_extension.turns import Origin, TurnSpan, trace_origin
 # per token what a datum per turn costs anyway.
 SEARCH_STEPS = 150_000_000
 SEARCH_STEPS_PER_TOKEN = 30
+
+# Names of causes, in the order of the rules (`name_cause`).
+CAUSES = (
+    "shortened",
+    "image_changed",
+    "end_token",
+    "retokenised",
+    "removed",
+    "inserted",
+    "new_context",
+    "reordered",
+    "replaced",
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,11 @@ class Break:
     lost: str = "observation"
     patterns: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """What helps against it, in one or two sentences; plain text with `code`."""
+        return remedy(self)
 
 
 def text_units(element: Any, vocab: Mapping[int, str]) -> list[int] | None:

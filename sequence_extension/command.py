@@ -1,6 +1,7 @@
 """One run of the command: read, report, and hold the rollouts to the limits."""
 
 import importlib.util
+import json
 import os
 import sys
 from argparse import Namespace
@@ -12,7 +13,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from sequence_extension.gates import Failures, Gates
-from sequence_extension.report import Row, Totals, Worst
+from sequence_extension.report import Row, Totals, Worst, summary_entry
 from sequence_extension.report_text import Paint, summary_lines
 from sequence_extension.rollout import Rollout
 from sequence_extension.scan import (
@@ -108,7 +109,8 @@ def run_command(options: Namespace) -> int:
     collected = Collected(wanted)
     if options.json:
         write_out('{"trajectories": [')
-    for item in scanned(options, wanted):
+    files = list(expanded(options.files))
+    for item in scanned(files, options.workers, wanted):
         if isinstance(item, Trouble):
             collected.troubles.append(item)
             continue
@@ -116,21 +118,24 @@ def run_command(options: Namespace) -> int:
             write_out(", " * bool(collected.totals.rollouts) + item.entry)
         collected.add(item)
     if options.json:
-        write_out("]}\n")
+        read = sum(isinstance(file, str) for file in files)
+        sums = summary_entry(collected.totals, read, trouble_lines(collected.troubles))
+        write_out(f'], "summary": {json.dumps(sums)}}}\n')
     else:
         write_text(collected)
     flush_out()
     return conclude(collected, options)
 
 
-def scanned(options: Namespace, wanted: Wanted) -> Iterator[Item | Trouble]:
+def scanned(
+    files: list[str | Trouble], workers: int | str, wanted: Wanted
+) -> Iterator[Item | Trouble]:
     """The rollouts of all files, read here or by workers."""
-    files = list(expanded(options.files))
-    if options.workers == 1:
+    if workers == 1:
         return with_progress(files, wanted)
     from sequence_extension.workers import scan_with_workers
 
-    return scan_with_workers(files, wanted, options.workers)
+    return scan_with_workers(files, wanted, workers)
 
 
 def with_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item | Trouble]:

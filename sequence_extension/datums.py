@@ -18,21 +18,23 @@ class Built:
         data: The cookbook's datums; empty on error.
         error_code: Class name of the exception, or None.
         error_message: A plain sentence that names the turn, or None.
+        help: What helps against the error, or None.
     """
 
     data: tuple[tinker.Datum, ...]
     error_code: str | None = None
     error_message: str | None = None
+    help: str | None = None
 
 
-def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str]]:
+def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str, str]]:
     """What `trajectory_to_data` refuses, in the order in which it would meet it.
 
     Source of the rules: the asserts and checks in `trajectory_to_data`, `ImageChunk.length`,
     `TokensWithLogprobs.logprobs` and `create_rightshifted_model_input_and_leftshifted_targets`.
 
     Yields:
-        The class of exception and a plain sentence that names the turn.
+        The class of exception, a plain sentence that names the turn, and what helps.
     """
     transitions = trajectory.transitions
     spans = walk_turns(trajectory)
@@ -50,12 +52,14 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str]
                     ValueError,
                     f"Turn {turn}, observation index {place}: the image does not say how many "
                     "tokens it has. Set expected_tokens.",
+                    "Give every image its size in tokens, `expected_tokens`.",
                 )
         if given is None:
             yield (
                 ValueError,
                 f"Turn {turn} has no logprobs. Sample with logprobs, or this rollout cannot "
                 "become training data.",
+                "Record logprobs for every action; None is refused.",
             )
         elif len(given) != len(tokens):
             surplus += len(given) - len(tokens)
@@ -71,23 +75,30 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str]
                 DataValidationError,
                 f"The datum that ends with turn {turn} ends on an image. An image cannot be a "
                 "target: the last element must be a token.",
+                "Let a rollout end on a token, not on an image.",
             )
         if len(elements) + len(tokens) == 1:
             yield (
                 DataValidationError,
                 f"The datum that ends with turn {turn} holds a single token. At least 2 are "
                 "needed: one to read, one to predict.",
+                "Let a rollout hold at least two tokens.",
             )
         if surplus:
-            yield AssertionError, uneven[0]
+            yield (
+                AssertionError,
+                uneven[0],
+                "Record one logprob for every action token, no more and no fewer.",
+            )
 
 
-def explain_build_error(trajectory: Trajectory, error: Exception) -> str:
-    """A plain sentence for an exception of `trajectory_to_data`, naming the turn."""
-    for kind, sentence in build_faults(trajectory):
+def explain_build_error(trajectory: Trajectory, error: Exception) -> tuple[str, str]:
+    """A plain sentence for an exception of `trajectory_to_data`, naming the turn; what helps."""
+    for kind, sentence, helps in build_faults(trajectory):
         if type(error) is kind:
-            return sentence
-    return f"trajectory_to_data refused this rollout: {error}"
+            return sentence, helps
+    sentence = f"trajectory_to_data refused this rollout: {error}"
+    return sentence, "Mend what the message at the rollout names."
 
 
 def build_datums(trajectory: Trajectory, advantage: float = 1.0) -> Built:
@@ -103,7 +114,7 @@ def build_datums(trajectory: Trajectory, advantage: float = 1.0) -> Built:
     try:
         return Built(tuple(trajectory_to_data(trajectory, advantage)))
     except Exception as error:  # any refusal becomes a sentence
-        return Built((), type(error).__name__, explain_build_error(trajectory, error))
+        return Built((), type(error).__name__, *explain_build_error(trajectory, error))
 
 
 def datum_tensor(datum: tinker.Datum, name: str) -> list[Any]:

@@ -4,35 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sequence_extension.breaks import CAUSES
+from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.report import Row
 from sequence_extension.text import count_of, printable
 
 # What `--fail-on` takes beside the name of a cause or the code of a warning.
 KINDS = ("refused", "warning")
-CAUSES = (
-    "shortened",
-    "image_changed",
-    "end_token",
-    "retokenised",
-    "removed",
-    "inserted",
-    "new_context",
-    "reordered",
-    "replaced",
-)
-WARNINGS = (
-    "logprobs_missing",
-    "logprob_count",
-    "logprob_not_finite",
-    "logprob_positive",
-    "logprob_extreme",
-    "logprobs_all_zero",
-    "zero_logprob_end",
-    "empty_observation",
-    "header_changed",
-    "separator_changed",
-    "end_token_untrained",
-)
 # Rollouts that a failed gate names.
 MOST_NAMED = 3
 
@@ -68,7 +46,7 @@ def read_fail_on(text: str) -> tuple[str, ...]:
         ValueError: A name is neither a kind nor a known cause or warning; lists what is known.
     """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    known = (*KINDS, *CAUSES, *WARNINGS)
+    known = (*KINDS, *CAUSES, *WARNING_REMEDIES)
     for name in names:
         if name not in known:
             raise ValueError(f"{name!r} is none of {', '.join(known)}")

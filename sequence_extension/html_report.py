@@ -24,7 +24,7 @@ from sequence_extension.overview import WINDOW, counts_table, window_places
 from sequence_extension.report import Row, Totals
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of, printable, share_text
-from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence, remedy
+from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence
 
 # Bytes of the whole file, and of the rollouts in detail; what is left is for the tables.
 MAX_PAGE_BYTES = 1_500_000
@@ -109,8 +109,8 @@ def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
     item = diagnosis.breaks[at]
     table = break_table(diagnosis, item)
     sentences = [cause_sentence(item), *item.hints]
-    if not at or remedy(item) != remedy(diagnosis.breaks[at - 1]):  # said once for those in a row
-        sentences.append(remedy(item))
+    if not at or item.help != diagnosis.breaks[at - 1].help:  # said once for those in a row
+        sentences.append(item.help)
     words = "".join(f"<li>{code_spans(sentence)}</li>" for sentence in sentences)
     facts = scroll_box(table_html(break_facts(table), merged=2), "The same facts as a table")
     drawn = figure_html(break_chart(table), break_title(diagnosis, item), number)

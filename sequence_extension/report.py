@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -10,8 +10,8 @@ from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.formats.native import element_to_native
 from sequence_extension.formats.results import LengthsOnly
+from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.text import by_count
-from sequence_extension.wording import refusal_remedy, remedy, warning_remedy
 
 # Groups that are counted one by one, so that sums stay small whatever a file holds.
 MAX_GROUPS = 1_000
@@ -66,7 +66,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                     "index": item.origin.index,
                 },
                 "resumes_datum": item.resumes_datum,
-                "help": remedy(item),
+                "help": item.help,
                 "hints": list(item.hints),
                 **({"bounded": item.bounded} if item.bounded else {}),
             }
@@ -78,7 +78,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
                 "turn": warning.turn,
                 "index": warning.index,
                 "message": warning.message,
-                "help": warning_remedy(warning.code),
+                "help": warning.help,
                 "hints": list(warning.hints),
             }
             for warning in diagnosis.warnings
@@ -120,7 +120,7 @@ class Row:
         turns: Number of turns.
         datums: Number of datums; of lengths only 1 + the certain splits, 0 where refused.
         error: Class name of the exception that refused it, or None.
-        remedies: Breaks by cause and what helps against them.
+        remedies: Breaks by cause, and the refusal by its class, with what helps against them.
         causes, again, warnings: Breaks and the tokens they make the model read again, by cause;
             warnings by code.
         processed, unmerged: Tokens through the model, as it is and if no turn merged; 0 where
@@ -157,8 +157,12 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         datums = 1 + len(source.certain_splits) if source.turns else 0
         return Row(source.name, source.turns, datums, file, source.group, lengths_only=True)
     again: Counter[str] = Counter()
+    remedies: Counter[tuple[str, str]] = Counter()
     for item in source.breaks:
         again[item.cause] += item.again
+        remedies[item.cause, item.help] += 1
+    if source.built.error_code is not None and source.built.help is not None:
+        remedies[source.built.error_code, source.built.help] += 1
     return Row(
         name=source.rollout.name,
         turns=len(source.spans),
@@ -169,7 +173,7 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         causes=Counter(item.cause for item in source.breaks),
         again=again,
         warnings=Counter(warning.code for warning in source.warnings),
-        remedies=Counter((item.cause, remedy(item)) for item in source.breaks),
+        remedies=remedies,
         processed=source.tokens_processed or 0,
         unmerged=source.tokens_unmerged or 0,
         joined_lines=source.rollout.joined_lines,
@@ -195,7 +199,7 @@ class Totals:
         datums_per_rollout: How many rollouts became that many datums.
         causes, warnings, errors: How many breaks, warnings and refusals of each kind.
         again, rollouts_with: Tokens read again, and rollouts, by cause.
-        remedies: How many breaks of a cause something helps against.
+        remedies: How many breaks of a cause, or refusals of a class, something helps against.
         processed, unmerged: Tokens through the model, as it is and if no turn merged.
         joined: Rollouts that were joined from several lines, and those lines.
         groups: Sums by group, of the first `MAX_GROUPS`.
@@ -246,6 +250,38 @@ class Totals:
             self.unmerged += row.unmerged
 
 
+def summary_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[str, Any]:
+    """The sums of the machine-readable report; `datums` leaves out rollouts of known lengths.
+
+    Args:
+        totals: Sums over all rollouts.
+        files: Files that were looked into.
+        problems: Sentences on what could not be read, a line per file.
+    """
+    return {
+        "files": files,
+        "rollouts": totals.rollouts,
+        "refused": totals.refused,
+        "lengths_only": totals.lengths_only,
+        "joined_rollouts": totals.joined["rollouts"],
+        "joined_lines": totals.joined["lines"],
+        "turns": totals.turns,
+        "turns_split": totals.causes.total(),
+        "datums": totals.datums,
+        "tokens_processed": totals.processed,
+        "tokens_unmerged": totals.unmerged,
+        "tokens_read_again": totals.again.total(),
+        "causes": dict(by_count(totals.causes)),
+        "warnings": dict(by_count(totals.warnings)),
+        "errors": dict(by_count(totals.errors)),
+        "help": [
+            {"kind": kind, "name": name, "count": count, "help": sentence}
+            for kind, name, count, sentence in what_helps(totals)
+        ],
+        "problems": list(problems),
+    }
+
+
 class Worst(Generic[Kept]):
     """The worst of many things, worst first, among equals the earliest; holds `most` of them."""
 
@@ -276,20 +312,16 @@ class Worst(Generic[Kept]):
 
 
 def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
-    """Causes, warnings and refusals over all rollouts: kind, name, count, and what helps.
+    """Causes, warnings and refusals over all rollouts: kind, name, how many, what helps these.
 
-    A cause has the remedy that most of its breaks have.
+    The most frequent first. A cause whose breaks need several remedies has a row for each.
     """
-    common: dict[str, str] = {}
-    for (cause, sentence), _ in totals.remedies.most_common():
-        common.setdefault(cause, sentence)
-    kinds = (
-        ("splits", totals.causes, common.__getitem__),
-        ("warning", totals.warnings, warning_remedy),
-        ("refused", totals.errors, refusal_remedy),
-    )
-    return [
-        (kind, name, count, helps(name))
-        for kind, counts, helps in kinds
-        for name, count in by_count(counts)
-    ]
+    helps = dict(totals.remedies)
+    helps |= {(code, WARNING_REMEDIES[code]): count for code, count in totals.warnings.items()}
+    kinds = {"splits": totals.causes, "warning": totals.warnings, "refused": totals.errors}
+    rows = []
+    for kind, counts in kinds.items():
+        for name, _ in by_count(counts):
+            mine = {sentence: count for (other, sentence), count in helps.items() if other == name}
+            rows += [(kind, name, count, sentence) for sentence, count in by_count(mine)]
+    return rows

@@ -17,7 +17,7 @@ from sequence_extension.text import (
     share_text,
     text_bytes,
 )
-from sequence_extension.wording import break_headline, remedy
+from sequence_extension.wording import break_headline
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
 MOST_BREAKS = 6
@@ -135,8 +135,8 @@ def rollout_lines(
     helps = ""
     for item in source.breaks[:MOST_BREAKS]:
         lines += break_lines(source, item, paint)
-        if remedy(item) != helps:  # said once for breaks in a row that it cures
-            helps = remedy(item)
+        if item.help != helps:  # said once for breaks in a row that it cures
+            helps = item.help
             lines.append(f"    {paint('dim', 'helps    ')} {helps}")
     left = source.breaks[MOST_BREAKS:]
     if left:
@@ -204,7 +204,11 @@ def summary_lines(totals: Totals, paint: Paint) -> list[str]:
             rows = columns([[f"  {code}", f"{n:,}"] for code, n in by_count(counts)])
             lines += ["", paint("bold", title), *rows]
     lines += group_lines(totals, paint)
-    helps = [f"  {name}: {sentence}" for _, name, _, sentence in what_helps(totals)]
+    told = totals.causes | totals.warnings | totals.errors
+    helps = [
+        f"  {name}: {sentence}{'' if count == told[name] else f' ({count:,} of {told[name]:,})'}"
+        for _, name, count, sentence in what_helps(totals)
+    ]
     return [*lines, "", paint("bold", "What helps"), *helps] if helps else lines
 
 

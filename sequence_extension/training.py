@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sequence_extension.breaks import datum_codes, find_breaks
+from sequence_extension.breaks import CAUSES, datum_codes, find_breaks
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.edits import ElementCodes
-from sequence_extension.gates import CAUSES
 from sequence_extension.report import rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.rollout import Rollout

@@ -6,6 +6,7 @@ from typing import Literal
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.remedies import remedy
 from sequence_extension.rollout import token_label
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
@@ -14,8 +15,6 @@ from sequence_extension.wording import (
     break_headline,
     cause_name,
     cause_sentence,
-    remedy,
-    warning_remedy,
 )
 
 
@@ -114,8 +113,7 @@ def verdicts(diagnosis: Diagnosis, renderer: str | None = None) -> list[Verdict]
         item = broken.get(span.turn)
         warnings = tuple(warning for warning in diagnosis.warnings if warning.turn == span.turn)
         noted = tuple(
-            " ".join([warning.message, warning_remedy(warning.code), *warning.hints])
-            for warning in warnings
+            " ".join([warning.message, warning.help, *warning.hints]) for warning in warnings
         )
         verb = "opens" if span.outcome == "starts" else span.outcome
         label = f"{verb}, but look" if warnings and item is None else verb

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sequence_extension.cookbook import Trajectory
 from sequence_extension.edits import ElementCodes
+from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.rollout import token_label
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
@@ -42,6 +43,11 @@ class RolloutWarning:
     index: int | None
     message: str
     hints: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """What to do about it, in one or two sentences."""
+        return WARNING_REMEDIES[self.code]
 
 
 def find_warnings(

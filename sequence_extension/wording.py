@@ -1,15 +1,11 @@
-"""Causes, warnings and turns in words: headline, sentence, what helps."""
+"""Causes and turns in words: headline and sentence."""
 
 from dataclasses import dataclass
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.env.renderers import renderer_names
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
-
-# What keeps sampled tokens as they are, whatever a renderer would write.
-KEEPS_TOKENS = "`TokenPreservingEnv` does"
 
 
 def cause_name(cause: str) -> str:
@@ -143,128 +139,6 @@ def break_headline(item: Break) -> str:
 def cause_sentence(item: Break) -> str:
     """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
     return cause_words(item).sentence
-
-
-# Against breaks whose lost tokens stood in a prompt.
-PROMPT_REMEDIES = {
-    "retokenised": "Keep the tokens of the first prompt and append to them; do not tokenize "
-    "the whole text again.",
-    "removed": "Cut history rarely, and then much at once: every cut costs a datum.",
-    "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
-    "first observation already.",
-    "reordered": "Write tool lists and header fields in the same order every turn.",
-    "replaced": "Freeze a clock, counter or random id for the episode, or append the new value "
-    "as a later message; edit messages rarely.",
-}
-
-
-def remedy(item: Break, renderer: str | None = None) -> str:
-    """What helps against this break: one remedy, by what is known about it.
-
-    Args:
-        item: The break; where the change lies and its patterns decide.
-        renderer: Name of the renderer that wrote the observations, if known.
-    """
-    if "out_of_order" in item.patterns:
-        return "Write the turns down in the order in which they were sampled."
-    if item.resumes_datum is not None or "takes_turns" in item.patterns:
-        return (
-            "Give each conversation a rollout of its own, or part this one with "
-            "`split_lineages` before `trajectory_to_data`."
-        )
-    if "padding" in item.patterns:
-        return "Record prompts without padding, and an image's placeholders as they were sent."
-    by = f"`{renderer}`" if renderer else "the renderer"
-    sampled = item.lost in ("action", "reasoning", "header")
-    if item.cause == "shortened":
-        if not item.position and item.origin.part == "action":
-            return "Record the prompts: the observation before it is empty as well."
-        if item.got is None and not item.position:
-            return (
-                "After an answer that did not parse, return the history with the error, or end "
-                "the episode."
-            )
-        return "Append the failure and the new request, or make a retry a rollout of its own."
-    if item.cause == "image_changed":
-        return "Encode each image once and put the same chunk into every observation."
-    if item.cause == "end_token":
-        return (
-            f"Keep the end token that was sampled, in place of the one that {by} writes: "
-            f"{KEEPS_TOKENS}."
-        )
-    if item.cause == "new_context":
-        return (
-            "Give each agent a rollout of its own. After a compaction one split is the right "
-            "price: compact rarely."
-        )
-    if item.lost == "reasoning" and item.cause in ("removed", "replaced"):
-        other = preserving_renderer(renderer)
-        named = f"`{other}`" if other else "a renderer that preserves thinking"
-        return (
-            f"Keep the reasoning in the next prompt: {KEEPS_TOKENS}, or {named}. Or accept one "
-            "datum per turn."
-        )
-    if item.cause == "inserted" and sampled:
-        return (
-            "Record every token that was sampled, special tokens included. If the renderer "
-            f"writes more around an answer than was sampled, keep the answer: {KEEPS_TOKENS}."
-        )
-    if item.lost == "header":
-        return f"Keep the end of the prompt and the answer behind it as they were: {KEEPS_TOKENS}."
-    if sampled:
-        return (
-            "Put the sampled tokens themselves into the next observation, not the answer parsed "
-            f"and written anew by {by}: {KEEPS_TOKENS}."
-        )
-    if item.lost == "both" and item.cause in ("removed", "replaced"):
-        return (
-            f"If {by} writes earlier turns anew, keep their tokens: {KEEPS_TOKENS}. If the "
-            "environment cuts or edits them, let it do so rarely, and much at once."
-        )
-    return PROMPT_REMEDIES[item.cause]
-
-
-def preserving_renderer(renderer: str | None) -> str | None:
-    """The renderer of the same family that keeps reasoning; None where there is none."""
-    if renderer is None:
-        return None
-    names = [name for name in renderer_names() if name.endswith("_preserve_thinking")]
-    families = {name.removesuffix("_preserve_thinking"): name for name in names}
-    mine = max((family for family in families if renderer.startswith(family)), default=None)
-    return families[mine] if mine else None
-
-
-def warning_remedy(code: str) -> str:
-    """What to do about a warning, in one plain sentence."""
-    return {
-        "logprobs_missing": "Ask the sampler for logprobs and keep them with the tokens.",
-        "logprob_count": "Record tokens and logprobs from the same sampler answer, uncut.",
-        "logprob_not_finite": "Drop the rollout or sample it again: one such number makes the "
-        "loss not a number.",
-        "logprob_positive": "Record the logarithm of each sampled token's probability; it is never "
-        "above 0.",
-        "logprob_extreme": "Keep what the sampler gave. A token with no probability was not "
-        "sampled: drop the rollout, or sample it again.",
-        "logprobs_all_zero": "Ask the sampler for the logprobs of what it sampled: with 0 the "
-        "importance ratio is wrong for every token.",
-        "zero_logprob_end": "Do not append an end token to an answer that was cut off; it was "
-        "never sampled, yet it is trained on.",
-        "empty_observation": "Return at least one token after every answer, or end the episode.",
-        "header_changed": "Render every prompt with the same generation header.",
-        "separator_changed": "Write what follows an answer the same way after every turn.",
-        "end_token_untrained": "Keep the end token that was sampled in the action; do not let the "
-        "engine or a decoder trim it.",
-    }[code]
-
-
-def refusal_remedy(code: str) -> str:
-    """What to do about rollouts that the cookbook refuses with this exception class."""
-    return {
-        "AssertionError": "Record one logprob for every action token, no more and no fewer.",
-        "DataValidationError": "Let a rollout hold at least two tokens, and end on a token, not on "
-        "an image.",
-        "ValueError": "Record logprobs for every action; None is refused.",
-    }.get(code, "See what the rollout itself is told.")
 
 
 def lineage_sentence(diagnosis: Diagnosis) -> str | None:

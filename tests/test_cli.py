@@ -19,19 +19,20 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 
+from sequence_extension.breaks import CAUSES
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
-from sequence_extension.gates import CAUSES, WARNINGS
+from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.report import report_entry
 from sequence_extension.scan import Item, Trouble, Wanted, scan_stream
-from sequence_extension.wording import warning_remedy
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "cases.jsonl"
@@ -49,9 +50,14 @@ class Ran:
     @property
     def report(self) -> list[dict[str, Any]]:
         loaded = json.loads(self.out)
-        assert list(loaded) == ["trajectories"]
+        assert list(loaded) == ["trajectories", "summary"]
         trajectories: list[dict[str, Any]] = loaded["trajectories"]
         return trajectories
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = json.loads(self.out)["summary"]
+        return summary
 
 
 @pytest.fixture
@@ -257,8 +263,8 @@ def test_every_name_can_be_asked_for(case_report: list[dict[str, Any]]) -> None:
     """Invariant 3: what the report names, `--fail-on` takes; each has words for what helps."""
     named = {item["cause"] for entry in case_report for item in entry["breaks"]}
     assert named == set(CAUSES)
-    assert {item["code"] for entry in case_report for item in entry["warnings"]} <= set(WARNINGS)
-    assert all(warning_remedy(code) for code in WARNINGS)
+    warned = {item["code"] for entry in case_report for item in entry["warnings"]}
+    assert warned <= set(WARNING_REMEDIES)
 
 
 def test_unknown_names_of_fail_on_are_listed(run: Any) -> None:
@@ -317,7 +323,8 @@ def test_files_that_cannot_be_opened(
     (tmp_path / "empty").mkdir()
     assert main([os.path.join(tmp_path, path), *options]) == 2
     out, err = capsys.readouterr()
-    assert out == ('{"trajectories": []}\n' if options else "")
+    assert out.startswith('{"trajectories": [], "summary": {' if options else "")
+    assert bool(out) == bool(options)
     assert err.count("\n") == 1
     assert words in err
     assert "\x1b" not in err
@@ -472,6 +479,39 @@ def test_text_agrees_with_json(run: Any) -> None:
     for code in {warning["code"] for warning in warnings}:
         assert table[code] == [str(sum(warning["code"] == code for warning in warnings))]
         assert f"  {code}: " in summary
+
+
+def test_the_summary_of_json_is_the_sum_of_its_rollouts(run: Any) -> None:
+    """With a line that cannot be read, and calls that are joined."""
+    call = {"prompt_token_ids": [1], "token_ids": [2], "logprobs": [-0.5], "session_id": "a"}
+    lines = [*EXPECTED, call, {**call, "prompt_token_ids": [1, 2, 3]}, 7]
+    ran = run("\n".join(map(json.dumps, lines)).encode(), "--json")
+    assert ran.code == 2
+    entries, summary = ran.report, ran.summary
+    good = [entry for entry in entries if entry["error"] is None]
+    breaks = [item for entry in entries for item in entry["breaks"]]
+    assert summary["files"] == 1
+    assert summary["rollouts"] == len(entries) == len(EXPECTED) + 1
+    assert summary["refused"] == len(entries) - len(good) == sum(summary["errors"].values())
+    assert (summary["joined_rollouts"], summary["joined_lines"]) == (1, 2)
+    assert summary["turns"] == sum(entry["turns"] for entry in entries)
+    assert summary["turns_split"] == len(breaks) == sum(summary["causes"].values())
+    assert summary["datums"] == sum(len(entry["datums"]) for entry in entries)
+    for key in ("tokens_processed", "tokens_unmerged"):
+        assert summary[key] == sum(entry[key] for entry in good)
+    assert summary["warnings"] == Counter(
+        item["code"] for entry in entries for item in entry["warnings"]
+    )
+    splits = [item for item in summary["help"] if item["kind"] == "splits"]
+    assert {(item["name"], item["help"]): item["count"] for item in splits} == Counter(
+        (item["cause"], item["help"]) for item in breaks
+    )
+    (problem,) = summary["problems"]
+    assert "expected" in problem
+    assert ran.err == f"not read: {problem}\n"
+    nothing = run([], "--json")
+    assert (nothing.report, nothing.summary["rollouts"]) == ([], 0)
+    assert "holds no rollout" in nothing.summary["problems"][0]
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--max-datums", "1")])

@@ -9,7 +9,7 @@ from rollouts import CASES, case_rollout, make_rollout
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
 from sequence_extension.env.renderers import renderer_names
-from sequence_extension.wording import remedy
+from sequence_extension.remedies import remedy
 
 CASE_HINTS = {
     "image_placeholders_expanded_then_single": "one id 3 times, 41",

@@ -36,7 +36,7 @@ LINE = """
     formats editor env
     turns lineages
     datums
-    alignment hints breaks warnings loss
+    alignment hints remedies breaks warnings loss
     diagnosis
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix

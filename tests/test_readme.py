@@ -114,4 +114,6 @@ def test_the_lines_of_a_notebook(
     """Invariant 3."""
     monkeypatch.chdir(tmp_path)
     exec(block('write_rollouts("rollouts.jsonl"'), {"trajectory_groups_P": groups()})
-    assert " removed " in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(": removed at " in line and "TokenPreservingEnv" in line for line in lines)

@@ -23,7 +23,7 @@ from tinker_cookbook.rl.data_processing import assemble_training_data, compute_a
 from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup
 
 from sequence_extension import assert_extends, diagnose, extension_metrics, training
-from sequence_extension.gates import CAUSES
+from sequence_extension.breaks import CAUSES
 
 
 def group_of(trajectories: list[Trajectory]) -> TrajectoryGroup:

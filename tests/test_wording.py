@@ -20,9 +20,10 @@ from sequence_extension.break_table import (
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.page.views import break_figure, verdict_list
+from sequence_extension.remedies import remedy
 from sequence_extension.rollout import image_label
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import break_headline, cause_sentence, remedy, turn_words
+from sequence_extension.wording import break_headline, cause_sentence, turn_words
 
 CAUSES = {
     "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
@@ -90,10 +91,10 @@ def test_one_remedy_a_break(case: dict[str, Any]) -> None:
         ("tool_call_args_key_order", "Put the sampled tokens themselves"),
         ("return_token_becomes_end_token", "Keep the end token that was sampled"),
         ("default_system_prompt_appears_on_turn_1", "into the first observation already"),
-        ("clock_in_system/clock", "Freeze a clock"),
-        ("rollback_to_an_earlier_state", "make a retry a rollout of its own"),
+        ("clock_in_system/clock", "If a clock, counter or random id changes, freeze it"),
+        ("rollback_to_an_earlier_state", "make the retry a rollout of its own"),
         ("prompt_ids_empty_in_every_step", "Record the prompts"),
-        ("image_reencoded_between_turns", "Encode each image once"),
+        ("image_reencoded_between_turns", "encode it once"),
         ("compaction/plain", "compact rarely"),
         ("prompts_left_padded_to_one_length", "without padding"),
         ("tool_parser_swallows_tokens_of_token_ids", "special tokens included"),

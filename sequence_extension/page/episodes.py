@@ -44,10 +44,11 @@ from sequence_extension.page.html import (
 )
 from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
+from sequence_extension.remedies import remedy
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text, printable
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import cause_name, remedy, turn_words
+from sequence_extension.wording import cause_name, turn_words
 
 
 def matrix_legend() -> str:
