@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,11 @@ from sequence_extension.cookbook import tinker
 from sequence_extension.datums import Built, datum_tensor
 from sequence_extension.text import encodable, number_text, part_name, visible_text
 from sequence_extension.turns import Run
+
+COLUMNS = [
+    "datum", "position", "token", "label", "text", "turn", "part",
+    "target", "target_label", "mask", "advantage", "logprob",
+]  # fmt: skip
 
 
 def alignment_table(
@@ -49,59 +55,57 @@ def alignment_table(
             f"trajectory_to_data made {len(built.data)} datums where the prefix rule "
             f"explains {len(runs_of)}."
         )
-    frames: list[pd.DataFrame] = []
+    wanted = range(len(built.data)) if only is None else sorted(set(only))
+    frames = [datum_rows(built.data[index], index, runs_of[index], words) for index in wanted]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+
+
+def datum_rows(
+    datum: tinker.Datum, index: int, runs: Sequence[Run], words: Mapping[int, str]
+) -> pd.DataFrame:
+    """The rows of `alignment_table` for one datum.
+
+    Args:
+        datum, index: One datum and its number.
+        runs: Its stretches.
+        words: Text of token ids where known.
+
+    Raises:
+        ValueError: The runs do not add up to the datum.
+    """
+    targets = datum_tensor(datum, "target_tokens")
+    tokens: list[int] = []
+    for chunk in datum.model_input.chunks:
+        if isinstance(chunk, tinker.EncodedTextChunk):
+            tokens.extend(chunk.tokens)
+        else:
+            tokens.extend([-1] * chunk.length)
+    tokens.append(int(targets[-1]))
+    count, lengths = len(tokens), [run.length for run in runs]
+    if sum(lengths) != count or len(targets) != count - 1:
+        raise ValueError(
+            f"Datum {index} holds {count} tokens, but its turns account for {sum(lengths)}."
+        )
+    labels = ["img" if token == -1 else str(token) for token in tokens]
+    texts = {token: encodable(words[token]) for token in set(tokens) if token in words}
 
     def ended(values: Sequence[float]) -> NDArray[np.float64]:
         """What belongs to targets: nothing in the last row."""
         return np.array([*values, math.nan], dtype=np.float64)
 
-    wanted = range(len(built.data)) if only is None else sorted(set(only))
-    for index in wanted:
-        datum, mine = built.data[index], runs_of[index]
-        targets = datum_tensor(datum, "target_tokens")
-        tokens: list[int] = []
-        for chunk in datum.model_input.chunks:
-            if isinstance(chunk, tinker.EncodedTextChunk):
-                tokens.extend(chunk.tokens)
-            else:
-                tokens.extend([-1] * chunk.length)
-        tokens.append(int(targets[-1]))
-        labels = ["img" if token == -1 else str(token) for token in tokens]
-        count = len(tokens)
-        if sum(run.length for run in mine) != count or len(targets) != count - 1:
-            raise ValueError(
-                f"Datum {index} holds {count} tokens, but its turns account for "
-                f"{sum(run.length for run in mine)}."
-            )
-        lengths = [run.length for run in mine]
-        known = {token: words.get(token) for token in set(tokens)}
-        texts = {token: encodable(text) for token, text in known.items() if text is not None}
-        frames.append(
-            pd.DataFrame(
-                {
-                    "datum": index,
-                    "position": np.arange(count),
-                    "token": tokens,
-                    "label": labels,
-                    "text": [texts.get(token, "") for token in tokens] if texts else "",
-                    "turn": np.repeat([run.turn for run in mine], lengths),
-                    "part": np.repeat([run.part for run in mine], lengths),
-                    "target": ended(targets),
-                    "target_label": [*labels[1:], ""],
-                    "mask": ended(datum_tensor(datum, "mask")),
-                    "advantage": ended(datum_tensor(datum, "advantages")),
-                    "logprob": ended(datum_tensor(datum, "logprobs")),
-                }
-            )
-        )
-    if not frames:
-        return pd.DataFrame(
-            columns=[
-                "datum", "position", "token", "label", "text", "turn", "part",
-                "target", "target_label", "mask", "advantage", "logprob",
-            ]
-        )  # fmt: skip
-    return pd.concat(frames, ignore_index=True)
+    columns: list[Any] = [
+        index,
+        np.arange(count),
+        tokens,
+        labels,
+        [texts.get(token, "") for token in tokens] if texts else "",
+        np.repeat([run.turn for run in runs], lengths),
+        np.repeat([run.part for run in runs], lengths),
+        ended(targets),
+        [*labels[1:], ""],
+        *(ended(datum_tensor(datum, name)) for name in ("mask", "advantages", "logprobs")),
+    ]
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
 def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:

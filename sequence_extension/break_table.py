@@ -114,65 +114,86 @@ def break_table(
         "A", of the held element), new_index, new_id, new_text, mark ("expected", "got", or both
         joined by "and", at the break). All but count are text, empty where there is nothing.
     """
-    held, new = break_sides(diagnosis, item)
-    vocab = diagnosis.rollout.vocab
+    sides = break_sides(diagnosis, item)
     blocks = pair_blocks(break_blocks(diagnosis, item), item.cause == "end_token")
-
-    def add(rows: list[dict[str, Any]], kind: str, i: int, j: int, count: int) -> None:
-        row: dict[str, Any] = {"kind": kind, "count": count}
-        marks = []
-        sides = {"held": (held, i, kind not in ("inserted", "after"))}
-        sides["new"] = (new, j, kind != "removed")
-        for side, (elements, index, has) in sides.items():
-            has = has and index < len(elements)
-            element = elements[index] if has and count == 1 else None
-            row[f"{side}_index"] = str(index) if has else ""
-            row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
-            text = vocab.get(element, "") if isinstance(element, int) else ""
-            row[f"{side}_text"] = encodable(text)
-            if has and count == 1 and index == item.position:
-                marks.append("expected" if side == "held" else "got")
-        row["mark"] = " and ".join(marks)
-        row["turn"] = row["part"] = ""
-        if row["held_index"]:
-            origin = trace_origin(diagnosis.spans, item.turn, i)
-            row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
-        rows.append(row)
-
-    def lay_out(longest: int) -> list[dict[str, Any]]:
-        """The rows, where changes longer than this are cut in the middle."""
-        rows: list[dict[str, Any]] = []
-        for number, (kind, i, j, length) in enumerate(blocks):
-            head, foot = longest // 2, longest // 2
-            if kind == "same":
-                head = 0 if number == 0 else context
-                # before what is only new, the last one held is enough
-                ends = [block[0] for block in blocks[number + 1 : number + 2]]
-                foot = 1 if ends == ["after"] else context if ends else 0
-            elif kind in ("after", "unaligned"):
-                head, foot = (context if kind == "after" else longest), 0
-            changed = kind in ("removed", "inserted", "replaced")
-            if length <= max(head + foot, longest if changed else 0) + 1:
-                head, foot = length, 0
-            for k in range(head):
-                add(rows, kind, i + k, j + k, 1)
-            if head + foot < length:
-                add(rows, kind, i + head, j + head, length - head - foot)
-            for k in range(length - foot, length):
-                add(rows, kind, i + k, j + k, 1)
-            if len(rows) > most:
-                first = rows[most]
-                del rows[most:]
-                left = sum(block[3] for block in blocks) - sum(row["count"] for row in rows)
-                rows.append({**first, "kind": "after", "count": left, "mark": ""})
-                break
-        return rows
-
     for longest in (8, 6, 4):
-        rows = lay_out(longest)
-        if len(rows) <= fits:
+        places = shown_places(blocks, longest, context)
+        if len(places) <= fits:
             break
+    rows = [table_row(diagnosis, item, sides, *place) for place in places[: most + 1]]
+    if len(rows) > most:
+        last = rows.pop()
+        left = sum(block[3] for block in blocks) - sum(row["count"] for row in rows)
+        rows.append({**last, "kind": "after", "count": left, "mark": ""})
     return pd.DataFrame(rows)
+
+
+def shown_places(
+    blocks: Sequence[tuple[str, int, int, int]], longest: int, context: int
+) -> list[tuple[str, int, int, int]]:
+    """What the rows of a break table stand for: (kind, held index, new index, elements).
+
+    Args:
+        blocks: Of `pair_blocks`.
+        longest: Elements of a change; longer ones are cut in the middle.
+        context: Elements kept in view beside each change.
+    """
+    places = []
+    for number, (kind, i, j, length) in enumerate(blocks):
+        head, foot = longest // 2, longest // 2
+        if kind == "same":
+            head = 0 if number == 0 else context
+            # before what is only new, the last one held is enough
+            ends = [block[0] for block in blocks[number + 1 : number + 2]]
+            foot = 1 if ends == ["after"] else context if ends else 0
+        elif kind in ("after", "unaligned"):
+            head, foot = (context if kind == "after" else longest), 0
+        changed = kind in ("removed", "inserted", "replaced")
+        if length <= max(head + foot, longest if changed else 0) + 1:
+            head, foot = length, 0
+        middle = length - head - foot
+        steps = [*range(head), *([head] if middle else []), *range(length - foot, length)]
+        places += [
+            (kind, i + step, j + step, middle if middle and step == head else 1) for step in steps
+        ]
+    return places
+
+
+def table_row(
+    diagnosis: Diagnosis,
+    item: Break,
+    sides: tuple[Sequence[Any], Sequence[Any]],
+    kind: str,
+    i: int,
+    j: int,
+    count: int,
+) -> dict[str, Any]:
+    """A row of `break_table`.
+
+    Args:
+        diagnosis, item: The rollout and one of its breaks.
+        sides: Held sequence and new observation.
+        kind, i, j, count: Of `shown_places`.
+    """
+    vocab = diagnosis.rollout.vocab
+    row: dict[str, Any] = {"kind": kind, "count": count, "turn": "", "part": ""}
+    marks = []
+    for side, mark, elements, index, lacking in (
+        ("held", "expected", sides[0], i, ("inserted", "after")),
+        ("new", "got", sides[1], j, ("removed",)),
+    ):
+        has = kind not in lacking and index < len(elements)
+        element = elements[index] if has and count == 1 else None
+        row[f"{side}_index"] = str(index) if has else ""
+        row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
+        row[f"{side}_text"] = encodable(vocab.get(element, "") if isinstance(element, int) else "")
+        if has and count == 1 and index == item.position:
+            marks.append(mark)
+    row["mark"] = " and ".join(marks)
+    if row["held_index"]:
+        origin = trace_origin(diagnosis.spans, item.turn, i)
+        row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
+    return row
 
 
 def break_title(diagnosis: Diagnosis, item: Break) -> str:

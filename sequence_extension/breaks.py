@@ -16,6 +16,7 @@ from sequence_extension.edits import (
     kept_blocks,
 )
 from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint, part_of
+from sequence_extension.lineages import split_lineages
 from sequence_extension.remedies import remedy
 from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
 from sequence_extension.text import text_bytes
@@ -221,34 +222,17 @@ def read_again(
     return max(again, 0) + picture_tokens(new[:shared], tail, new[shared:])
 
 
-class Lineages:
-    """Which earlier datum a turn that splits goes on from, and how many would do.
+def resumed_datum(stored: Sequence[bytes], datum: int, observation: Codes) -> int | None:
+    """The longest datum before `datum` that starts its first observation; the latest of equals."""
+    raw = observation.tobytes()
+    earlier = [at for at in range(datum) if stored[at] and raw.startswith(stored[at])]
+    return max(earlier, key=lambda at: (len(stored[at]), at), default=None)
 
-    A lineage is an open sequence: a turn may go on from the latest datum (as in the cookbook)
-    or, at a break, from any earlier one that nobody has gone on from; the longest is taken.
-    """
 
-    def __init__(self, stored: Sequence[bytes]) -> None:
-        self._stored = stored
-        self._continued: set[int] = set()
-
-    def resumed(self, datum: int, observation: Codes) -> int | None:
-        """The longest earlier datum that starts the first observation of `datum`."""
-        raw = observation.tobytes()
-        extended = [
-            at
-            for at, earlier in enumerate(self._stored[:datum])
-            if earlier and raw.startswith(earlier)
-        ]
-        extended.sort(key=lambda at: (len(self._stored[at]), at))
-        free = [at for at in extended if at not in self._continued]
-        self._continued.update(free[-1:])
-        return extended[-1] if extended else None
-
-    @property
-    def count(self) -> int:
-        """Datums there would be if every open sequence were kept."""
-        return sum(map(bool, self._stored)) - len(self._continued)
+def lineage_count(trajectory: Trajectory) -> int:
+    """Datums there would be if every open sequence were kept."""
+    parts = split_lineages(trajectory)
+    return sum(any(turn.ob.length or turn.ac.tokens for turn in part.transitions) for part in parts)
 
 
 def find_breaks(
@@ -271,7 +255,6 @@ def find_breaks(
     tokens = sum(span.observation + span.action for span in spans)
     budget = SEARCH_STEPS + SEARCH_STEPS_PER_TOKEN * tokens
     stored = [sequence.tobytes() for sequence in sequences] if splits else []
-    lineages = Lineages(stored)
     breaks: list[Break] = []
     for number, span in enumerate(splits):
         held, new = held_and_new(trajectory, span.turn)
@@ -288,7 +271,7 @@ def find_breaks(
             got=new[position] if position < len(new) else None,
             cause=name_cause(held, new, position, edit, tails, vocab),
             origin=trace_origin(spans, span.turn, position),
-            resumes_datum=lineages.resumed(span.datum, observation),
+            resumes_datum=resumed_datum(stored, span.datum, observation),
             removed=edit.removed,
             inserted=edit.inserted,
             kept=edit.kept,
@@ -299,7 +282,8 @@ def find_breaks(
         if details:
             item = with_changes(item, held, new, spans, edit, tails, vocab)
         breaks.append(item)
-    count = lineages.count if splits else sum(map(bool, map(len, sequences)))
+    resumes = any(item.resumes_datum is not None for item in breaks)
+    count = lineage_count(trajectory) if resumes else sum(map(bool, map(len, sequences)))
     return with_patterns(breaks, trajectory, spans, count, details), count
 
 

@@ -1,9 +1,9 @@
 """Turns as typed, to a rollout."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sequence_extension.cookbook import (
     PARSE_ERROR_MASKED_METRIC_KEY,
@@ -21,6 +21,8 @@ from sequence_extension.editor.fields import (
 )
 from sequence_extension.rollout import Rollout, elements_to_model_input
 from sequence_extension.text import count_of
+
+T = TypeVar("T")
 
 MAX_DRAFT_TURNS = 16
 MAX_DRAFT_LENGTH = 8_000
@@ -108,6 +110,78 @@ def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> li
     ]
 
 
+@dataclass(frozen=True)
+class TurnFields:
+    """What was read from the fields of one turn.
+
+    Attributes:
+        new, action: Elements of the observation that are new, and of the action.
+        logprobs: One per action token, or None.
+        reward: Of this turn.
+    """
+
+    new: list[Any]
+    action: list[int]
+    logprobs: list[float] | None
+    reward: float
+
+
+def read_fields(turn: int, draft: TurnDraft) -> tuple[TurnFields, list[FieldIssue]]:
+    """The fields of one turn; where one cannot be read it is empty, and an issue says why."""
+    issues: list[FieldIssue] = []
+
+    def read(field: str, label: str, parse: Callable[[], T], empty: T) -> T:
+        try:
+            return parse()
+        except FieldError as error:
+            issues.append(FieldIssue(turn, field, f"Turn {turn}, {label} {error}"))
+            return empty
+
+    nothing: list[Any] = []
+    new = read("ob", "observation", lambda: parse_elements(draft.ob), nothing)
+    action = read("ac", "action", lambda: parse_elements(draft.ac, images=False), nothing)
+    count, readable = len(action), not any(issue.field == "ac" for issue in issues)
+    logprobs = read(
+        "logprobs", "logprobs", lambda: parse_logprobs(draft.logprobs, turn, count), None
+    )
+    if readable and not any(issue.field == "logprobs" for issue in issues):
+        issues += logprob_notes(turn, logprobs, count)
+    reward = read("reward", "reward", lambda: parse_reward(draft.reward), 0.0)
+    return TurnFields(new, action, logprobs, reward), issues
+
+
+def length_issue(
+    turn: int, model_input: tinker.ModelInput, fields: TurnFields
+) -> FieldIssue | None:
+    """What is doubtful about the length of a turn; fatal where it is too long for the editor."""
+    length = model_input.length + len(fields.action)
+    if length > MAX_DRAFT_LENGTH:
+        message = (
+            f"Turn {turn} holds {length:,} tokens with its history, but the editor draws at "
+            f"most {MAX_DRAFT_LENGTH:,}. Long rollouts belong in section 10."
+        )
+        return FieldIssue(turn, "ob", message)
+    if length == 1:
+        message = (
+            f"Turn {turn} holds a single token. On its own it cannot be a datum, which needs "
+            "one token to read and one to predict: type one more."
+        )
+        return FieldIssue(turn, "ac" if fields.new else "ob", message, fatal=False)
+    if not fields.action:
+        message = (
+            f"Turn {turn} has an empty action: nothing of this turn is trained. "
+            "Type at least one token."
+        )
+        return FieldIssue(turn, "ac", message, fatal=False)
+    if not model_input.length:
+        message = (
+            f"Turn {turn} has an empty observation, so its first action token "
+            f"({fields.action[0]}) is never a target. Type at least one token."
+        )
+        return FieldIssue(turn, "ob", message, fatal=False)
+    return None
+
+
 def drafts_to_rollout(
     drafts: Sequence[TurnDraft], vocab: Mapping[int, str], name: str
 ) -> tuple[Rollout | None, list[FieldIssue]]:
@@ -125,90 +199,41 @@ def drafts_to_rollout(
         The rollout, or None when a field is fatally wrong; and the issues in order of turns.
         Issues that are not fatal leave the decision to `trajectory_to_data`.
     """
-    issues: list[FieldIssue] = []
-    transitions: list[Transition] = []
-    # None: an earlier turn could not be read, so what this turn would carry is unknown.
-    history: list[Any] | None = []
     if not drafts:
         return None, [FieldIssue(0, "ob", "There is no turn. Add one.")]
     if len(drafts) > MAX_DRAFT_TURNS:
         message = f"The editor holds at most {MAX_DRAFT_TURNS} turns. Remove some."
         return None, [FieldIssue(MAX_DRAFT_TURNS, "ob", message)]
+    issues: list[FieldIssue] = []
+    transitions: list[Transition] = []
+    # None: an earlier turn could not be read, so what this turn would carry is unknown.
+    history: list[Any] | None = []
     for turn, draft in enumerate(drafts):
-        problems: list[FieldIssue] = []
-        new: list[Any] = []
-        action: list[int] = []
-        logprobs: list[float] | None = None
-        reward = 0.0
-        action_read = False
-        try:
-            new = parse_elements(draft.ob)
-        except FieldError as error:
-            problems.append(FieldIssue(turn, "ob", f"Turn {turn}, observation {error}"))
-        try:
-            action = parse_elements(draft.ac, images=False)
-            action_read = True
-        except FieldError as error:
-            problems.append(FieldIssue(turn, "ac", f"Turn {turn}, action {error}"))
-        try:
-            logprobs = parse_logprobs(draft.logprobs, turn, len(action))
-            if action_read:
-                issues.extend(logprob_notes(turn, logprobs, len(action)))
-        except FieldError as error:
-            problems.append(FieldIssue(turn, "logprobs", f"Turn {turn}, logprobs {error}"))
-        try:
-            reward = parse_reward(draft.reward)
-        except FieldError as error:
-            problems.append(FieldIssue(turn, "reward", f"Turn {turn}, reward {error}"))
+        fields, problems = read_fields(turn, draft)
         carried: list[Any] | None = [] if draft.history == "replaces" else history
         if draft.history == "edits" and carried is not None:
             try:
                 carried = apply_edits(carried, draft.edits)
             except FieldError as error:
                 problems.append(FieldIssue(turn, "edits", f"Turn {turn}, history {error}"))
-        issues.extend(problems)
-        if problems or carried is None:
+        if carried is not None and not any(issue.fatal for issue in problems):
+            model_input = elements_to_model_input([*carried, *fields.new])
+            if (doubt := length_issue(turn, model_input, fields)) is not None:
+                problems.append(doubt)
+        issues += problems
+        if carried is None or any(issue.fatal for issue in problems):
             history = None
             continue
-        model_input = elements_to_model_input([*carried, *new])
-        length = model_input.length + len(action)
-        if length > MAX_DRAFT_LENGTH:
-            message = (
-                f"Turn {turn} holds {length:,} tokens with its history, but the editor draws at "
-                f"most {MAX_DRAFT_LENGTH:,}. Long rollouts belong in section 10."
-            )
-            issues.append(FieldIssue(turn, "ob", message))
-            history = None
-            continue
-        if length == 1:
-            message = (
-                f"Turn {turn} holds a single token. On its own it cannot be a datum, which needs "
-                "one token to read and one to predict: type one more."
-            )
-            issues.append(FieldIssue(turn, "ac" if new else "ob", message, fatal=False))
-        elif not action:
-            message = (
-                f"Turn {turn} has an empty action: nothing of this turn is trained. "
-                "Type at least one token."
-            )
-            issues.append(FieldIssue(turn, "ac", message, fatal=False))
-        elif not model_input.length:
-            message = (
-                f"Turn {turn} has an empty observation, so its first action token "
-                f"({action[0]}) is never a target. Type at least one token."
-            )
-            issues.append(FieldIssue(turn, "ob", message, fatal=False))
-        history = [*carried, *new, *action]
+        history = [*carried, *fields.new, *fields.action]
         transitions.append(
             Transition(
                 ob=model_input,
-                ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
-                reward=reward,
+                ac=TokensWithLogprobs(tokens=fields.action, maybe_logprobs=fields.logprobs),
+                reward=fields.reward,
                 episode_done=turn == len(drafts) - 1,
                 metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0} if draft.masked else {},
             )
         )
-    issues.sort(key=lambda issue: issue.turn)
     if any(issue.fatal for issue in issues):
         return None, issues
     trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
