@@ -77,7 +77,7 @@ def splits(trajectory: Trajectory) -> list[int]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(trajectories(), st.sampled_from([1.0, -0.5]))
 def test_datums_hold_every_action_once(trajectory: Trajectory, adv: float) -> None:
     """Properties 1 to 4, on the real datums and the walk beside them."""

@@ -88,7 +88,7 @@ def check_blocks(held: Sequence[int], new: Sequence[int], blocks: Any, kept: int
     assert sum(length for *_, length in blocks) == kept
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(tails())
 def test_every_way_says_what_the_table_says(both: tuple[list[int], list[int]]) -> None:
     held, new = both

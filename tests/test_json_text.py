@@ -44,7 +44,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(value=values, indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
 @example(value={'a":': 1, "b": '":'}, indent=None, ascii_only=True)
 def test_values_are_those_of_the_slow_parser(value: Any, indent: Any, ascii_only: bool) -> None:
@@ -65,7 +65,7 @@ class Everything:
         return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(value=values, place=st.integers(0, 10**6), gap=st.sampled_from(["", " ", "\n\t"]))
 def test_a_repeated_key_is_told_wherever_it_stands(value: Any, place: int, gap: str) -> None:
     """Invariant 2."""

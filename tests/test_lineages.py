@@ -61,7 +61,7 @@ def trained(data: list[tinker.Datum]) -> Counter[tuple[float, ...]]:
     return facts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(interleaved())
 def test_lineages_train_what_the_plain_call_trains(trajectory: Trajectory) -> None:
     parts = split_lineages(trajectory)
@@ -87,7 +87,7 @@ def accepted(trajectory: Trajectory) -> list[tinker.Datum] | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(interleaved(flawed=True))
 def test_what_the_plain_call_accepts_is_accepted_in_parts(trajectory: Trajectory) -> None:
     plain = accepted(trajectory)

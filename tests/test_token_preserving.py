@@ -194,7 +194,7 @@ def attempt(
         return error
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts())
 def test_any_rollout_keeps_its_tokens_or_is_the_cookbooks(
     script: tuple[str, list[Any], list[Any], list[tuple[str, str]], bool],

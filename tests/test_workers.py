@@ -84,7 +84,7 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 
 def files(folder: Path) -> list[str]:
     """Several files, one of them of more than one part, one of calls, one that is missing."""
-    line = json.dumps({"transitions": [{**TURN, "ob": list(range(90_000))}] * 2})
+    line = json.dumps({"transitions": [TURN] * 2, "what nobody needs": "x" * 1_000_000})
     (folder / "a.jsonl").write_text("\n".join([*[line] * 17, LINES[3], *LINES[:3]]))
     (folder / "b.jsonl").write_text("\n".join(LINES[4:7]))
     (folder / "c.json").write_bytes(CASES[0])
