@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,43 +41,54 @@ sys.dont_write_bytecode = False
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
-# Of the two processes (`-n 2` in pyproject.toml) one takes the files that need a server and one
-# the rest: each server and the export are made once, and both take about as long.
+# Of the two processes (`-n 2` in pyproject.toml) one begins with the files that need a server and
+# one with those that need the export, so each is made once; the others go to who is free first.
 SERVED = ("test_edit.py", "test_run.py")
+# While Playwright runs, its event loop forbids `asyncio.run`: such files stay before it.
+BOUND = re.compile(r"asyncio\.run\(|\bbrowser\b")
 # What makes a test one of the app: a server, an export or a browser.
 APP = {"browser", "edit_server", "faulty", "run_server", "static_export", "terminal_folder"}
 
 
+@cache
+def unit(path: str) -> str:
+    """What a test file belongs to: all tests of one unit run in one process, in their order."""
+    if Path(path).name in SERVED:
+        return "served"
+    return "bound" if BOUND.search((ROOT / path).read_text(encoding="utf-8")) else path
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the app, and run what needs a browser last.
-
-    While Playwright runs, its event loop would forbid `asyncio.run`. The editor comes last of
-    all, when the other process is done: on a busy machine its page takes a multiple of the work.
-    """
+    """Mark what needs the app; begin with the long units, and in them run the browser last."""
 
     def needs(item: pytest.Item) -> set[str]:
         return set(getattr(item, "fixturenames", ()))
 
+    def order(item: pytest.Item) -> tuple[bool, int]:
+        free = unit(item.nodeid.split("::")[0]) not in ("served", "bound")
+        return free, ("browser" in needs(item)) + 2 * ("edit_server" in needs(item))
+
     for item in items:
         if needs(item) & APP:
             item.add_marker(pytest.mark.app)
-    items.sort(key=lambda item: ("browser" in needs(item)) + 2 * ("edit_server" in needs(item)))
+    items.sort(key=order)
 
 
-class Halves(LoadScopeScheduling):  # type: ignore[misc]
-    """One half of the tests for each process, in the order of collection.
+class Units(LoadScopeScheduling):  # type: ignore[misc]
+    """A unit at a time for each process, in the order of collection.
 
     Not `--dist loadgroup`: pytest-xdist 3.8 does not see its groups under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "served" if Path(nodeid.split("::")[0]).name in SERVED else "rest"
+        return unit(nodeid.split("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Halves:
-    return Halves(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Units:
+    config.option.loadscopereorder = False  # the long ones first
+    return Units(config, log)
 
 
 @pytest.fixture(scope="session")
