@@ -43,7 +43,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 # Of the two processes (`-n 2` in pyproject.toml) one begins with the files that need a server and
 # one with those that need the export, so each is made once; the others go to who is free first.
-SERVED = ("test_edit.py", "test_run.py")
+SERVED = ("test_run.py", "test_edit.py")
 # While Playwright runs, its event loop forbids `asyncio.run`: such files stay before it.
 BOUND = re.compile(r"asyncio\.run\(|\bbrowser\b")
 # What makes a test one of the app: a server, an export or a browser.
@@ -54,7 +54,7 @@ APP = {"browser", "edit_server", "faulty", "run_server", "static_export", "termi
 def unit(path: str) -> str:
     """What a test file belongs to: all tests of one unit run in one process, in their order."""
     if Path(path).name in SERVED:
-        return "served"
+        return path
     return "bound" if BOUND.search((ROOT / path).read_text(encoding="utf-8")) else path
 
 
@@ -65,9 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def needs(item: pytest.Item) -> set[str]:
         return set(getattr(item, "fixturenames", ()))
 
-    def order(item: pytest.Item) -> tuple[bool, int]:
-        free = unit(item.nodeid.split("::")[0]) not in ("served", "bound")
-        return free, ("browser" in needs(item)) + 2 * ("edit_server" in needs(item))
+    def order(item: pytest.Item) -> tuple[int, bool]:
+        path = item.nodeid.split("::")[0]
+        free = 2 if unit(path) == path else 0
+        place = SERVED.index(item.path.name) if item.path.name in SERVED else free
+        return place, "browser" in needs(item)
 
     for item in items:
         if needs(item) & APP:
