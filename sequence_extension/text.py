@@ -62,6 +62,11 @@ def text_bytes(text: str) -> bytes | None:
         return None
 
 
+def bytes_to_text(raw: bytes) -> str:
+    """Bytes of a token as its text; bytes that are no whole character stay tellable."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
 def count_of(count: int, noun: str) -> str:
     """`1 datum`, `2 datums`: a count with its noun."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import first_sentence, shown
+from sequence_extension.text import bytes_to_text, first_sentence, shown
 
 # What a folder holds one of at least, where there is a tokenizer in it.
 FILES = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
@@ -40,11 +40,6 @@ def byte_letters() -> dict[str, int]:
 
 
 BYTE_LETTERS = byte_letters()
-
-
-def bytes_to_text(raw: bytes) -> str:
-    """Bytes of a token as its text; bytes that are no whole character stay tellable."""
-    return raw.decode("utf-8", "surrogateescape")
 
 
 def backend_text(backend: Any, token: int) -> str | None:
