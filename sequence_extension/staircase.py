@@ -22,6 +22,8 @@ from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 from sequence_extension.wording import cause_name, turn_words
 
+MOST_TURNS = 3  # of a scenario in the first figure
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -176,25 +178,34 @@ def step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
 
 
 def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str, pd.DataFrame]:
-    """The tables behind the first figure, for all scenarios in which a turn splits.
+    """The tables behind the first figure, for scenarios of like height in which a turn splits.
+
+    Left out are those of more than three turns, hence the one in which two agents take turns:
+    its prompts could not be kept in one conversation.
 
     Args:
         stories: (title, lesson, diagnosis) of each scenario; all must have datums.
 
     Returns:
         scenarios: s (its number), title, turns. cells: `Cell` with s and panel ("kept" or
-        "split"). turns: s, panel, turn, datum, verdict. steps: s, panel, shown (turns), datums
-        and counts in words.
+        "split"). turns: s, panel, turn, datum, verdict, and in shared how many elements a turn
+        that splits has in common with the running sequence. steps: s, panel, shown (turns),
+        datums and counts in words.
     """
     scenarios, cells, turns, steps = [], [], [], []
-    split = [(title, diagnosis) for title, _, diagnosis in stories if diagnosis.breaks]
+    split = [
+        (title, diagnosis)
+        for title, _, diagnosis in stories
+        if diagnosis.breaks and len(diagnosis.spans) <= MOST_TURNS
+    ]
     for number, (title, diagnosis) in enumerate(split):
         scenarios.append((number, title, len(diagnosis.spans)))
         for panel, told in (("kept", diagnose(kept_rollout(diagnosis))), ("split", diagnosis)):
             cells += [{"s": number, "panel": panel, **vars(cell)} for cell in story_cells(told)]
+            shared = {item.turn: item.position for item in told.breaks}
             turns += [
-                (number, panel, span.turn, span.datum, row_verdict(told, span))
-                for span in told.spans
+                (number, panel, turn, span.datum, row_verdict(told, span), shared.get(turn, ""))
+                for turn, span in enumerate(told.spans)
             ]
             steps += [
                 (number, panel, shown, *step_words(told, shown))
@@ -203,7 +214,7 @@ def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str,
     return {
         "scenarios": pd.DataFrame(scenarios, columns=["s", "title", "turns"]),
         "cells": pd.DataFrame(cells),
-        "turns": pd.DataFrame(turns, columns=["s", "panel", "turn", "datum", "verdict"]),
+        "turns": pd.DataFrame(turns, columns=["s", "panel", "turn", "datum", "verdict", "shared"]),
         "steps": pd.DataFrame(steps, columns=["s", "panel", "shown", "datums", "counts"]),
     }
 

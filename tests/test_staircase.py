@@ -5,21 +5,28 @@ Invariants:
 2. What is drawn and not lost is what the datums hold, in order, every token once.
 3. What is hatched are the inputs that an earlier datum had, as many as the diagnosis counts.
 4. The same conversation with prompts that keep everything is one datum.
+5. The sign of a break stands where running sequence and prompt part, whatever was read before.
 """
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tinker
-from browser import Reader
+from browser import ROOT, STATIC_URL, Reader, seat
+from playwright.sync_api import Browser
 from test_figures import as_vega_reads
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
 
+from sequence_extension import staircase
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.staircase import staircase_chart
+from sequence_extension.page import idea
 from sequence_extension.staircase import (
     kept_rollout,
     staircase_facts,
@@ -54,9 +61,14 @@ def tokens_of(datum: tinker.Datum) -> list[str]:
     return [*tokens, str(datum.loss_fn_inputs["target_tokens"].data[-1])]
 
 
+def drawn_stories(stories: list[Story]) -> list[Story]:
+    """Those of the first figure: a turn splits, and there are three at most."""
+    return [story for story in stories if story[2].breaks and len(story[2].spans) <= 3]
+
+
 def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> None:
     tables = staircase_tables(stories)
-    split = [found for _, _, found in stories if found.breaks]
+    split = [found for _, _, found in drawn_stories(stories)]
     seen = 0
     for row in tables["steps"].to_dict("records"):
         found = split[row["s"]]
@@ -68,7 +80,7 @@ def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> N
         assert row["counts"].startswith(f"{inputs} inputs, ")
         assert f"; {trained:g} target" in row["counts"]
         seen += 1
-    assert seen > 50
+    assert seen > 40
 
 
 def test_every_token_of_every_datum_is_drawn_once(stories: list[Story]) -> None:
@@ -109,50 +121,87 @@ def test_the_same_conversation_kept_is_one_datum(stories: list[Story]) -> None:
 
 
 def test_menu_and_steps_are_inside(stories: list[Story]) -> None:
-    tables = staircase_tables(stories)
-    figure = staircase_chart(tables)
+    figure = staircase_chart(staircase_tables(stories))
     menu, steps = figure.template["params"]
-    assert menu["bind"]["labels"] == [title for title, _, found in stories if found.breaks]
+    assert menu["bind"]["labels"] == [title for title, _, _ in drawn_stories(stories)]
+    # of two agents that take turns nobody would keep all in one conversation
+    assert "Sub-agent in between" not in menu["bind"]["labels"]
     assert menu["bind"]["labels"][menu["value"]] == "Reasoning stripped"
-    assert steps["value"] == steps["bind"]["max"] == max(len(s[2].spans) for s in stories)
+    assert steps["value"] == steps["bind"]["max"] == 3
     facts = staircase_facts(stories)
     assert facts["datums"].tolist() == [len(found.built.data) for _, _, found in stories]
     assert "1 datum (26 inputs" in figure.description
     assert "3 datums (44 inputs, 18 read again" in figure.description
 
 
+def panels(figure: Figure, table: str) -> dict[tuple[float, str], list[dict[str, Any]]]:
+    """A table's rows by scenario and place: "" the kept prompts, else what splits."""
+    rows: dict[tuple[float, str], list[dict[str, Any]]] = {}
+    for row in as_vega_reads(figure, table):
+        rows.setdefault((row["s"], row["at"] or ""), []).append(row)
+    return rows
+
+
 def test_brackets_gather_the_turns_of_each_datum(stories: list[Story]) -> None:
     tables = staircase_tables(stories)
     figure = staircase_chart(tables)
-    brackets = as_vega_reads(figure, "brackets")
-    cells = as_vega_reads(figure, "cells")
+    turns, cells = panels(figure, "turns"), panels(figure, "cells")
     for row in tables["steps"].to_dict("records"):
-        far = row["panel"] == "kept"
-        mine = [
-            entry
-            for entry in brackets
-            if (entry["s"], entry["shown"], entry["left"] > 300) == (row["s"], row["shown"], far)
-        ]
-        assert f"{len(mine)} datum" in row["datums"]
-        drawn = [
-            cell["y"]
-            for cell in cells
-            if cell["s"] == row["s"] and cell["turn"] < row["shown"] and (cell["x"] > 360) == far
-        ]
-        # every line of cells stands in one bracket
-        assert all(sum(entry["top"] < y < entry["bottom"] for entry in mine) == 1 for y in drawn)
+        for at in [""] if row["panel"] == "kept" else ["beside", "below"]:
+            mine = [entry for entry in turns[row["s"], at] if entry["turn"] < row["shown"]]
+            datums = {entry["datum"] for entry in mine}
+            assert f"{len(datums)} datum" in row["datums"]
+            for cell in cells[row["s"], at]:
+                if cell["turn"] < row["shown"]:
+                    # every line of cells stands in the bracket of its own turn
+                    (own,) = [e for e in mine if e["top"] < cell["y"] < e["bottom"]]
+                    assert own["turn"] == cell["turn"]
 
 
 def test_cells_stay_in_their_drawing_and_apart(stories: list[Story]) -> None:
     figure = staircase_chart(staircase_tables(stories))
-    lines: dict[Any, list[dict[str, Any]]] = {}
-    for cell in as_vega_reads(figure, "cells"):
-        assert 0 <= cell["left"] < cell["right"] <= figure.width
-        assert cell["y"] + 12 <= figure.height
-        lines.setdefault((cell["s"], cell["turn"], cell["y"], cell["x"] > 360), []).append(cell)
-    for line in lines.values():
-        for before, after in itertools.pairwise(line):
-            assert before["right"] < after["left"]
+    for (_, at), cells in panels(figure, "cells").items():
+        left, right = (380, 726) if at == "beside" else (0, 346)
+        bottom = figure.narrow if at == "below" else figure.height
+        for line in itertools.groupby(cells, key=lambda cell: (cell["turn"], cell["y"])):
+            own = list(line[1])
+            assert left <= own[0]["left"]
+            assert own[-1]["right"] <= right
+            assert own[0]["y"] + 12 <= bottom
+            assert all(one["right"] < two["left"] for one, two in itertools.pairwise(own))
+    # nearly nothing stays empty below the scenario that is shown first
+    first = [cell["y"] for cell in panels(figure, "cells")[1, "beside"]]
+    assert figure.height - max(first) < 40
+
+
+@pytest.mark.parametrize("title", ["Sub-agent in between", "Sliding window", "Reasoning stripped"])
+def test_the_break_stands_at_its_position(
+    stories: list[Story], title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where more is read again than is shared: an earlier datum held the rest."""
+    monkeypatch.setattr(staircase, "MOST_TURNS", 9)
+    (story,) = [story for story in stories if story[0] == title]
+    figure = staircase_chart(staircase_tables([story]))
+    signs, cells = panels(figure, "breaks")[0, "beside"], panels(figure, "cells")[0, "beside"]
+    assert [sign["turn"] for sign in signs] == [found.turn for found in story[2].breaks]
+    for sign, found in zip(signs, story[2].breaks, strict=True):
+        before = [
+            cell
+            for cell in cells
+            if cell["turn"] == found.turn
+            and (cell["y"], cell["left"]) < (sign["line"], sign["edge"])
+        ]
+        assert len(before) == found.position
+        assert all(cell["kind"] == "=" for cell in before)
+
+
+def test_the_page_keeps_the_place_of_the_first_figure() -> None:
+    head = (ROOT / "assets" / "head.html").read_text(encoding="utf-8")
+    wide, narrow = map(int, re.findall(r"first_figure\]\{min-height:(\d+)px", head))
+    drawn = idea.figure()
+    # with its menu: a line where it is wide, two on a phone
+    assert 30 <= wide - drawn.height <= 60
+    assert 60 <= narrow - drawn.narrow <= 100
 
 
 def canvas_of(reader: Reader) -> str:
@@ -169,16 +218,37 @@ def test_controls_work_without_python(static_page: Reader) -> None:
     page = static_page.page
     menu, steps = page.locator("select[name=scenario]"), page.locator("input[name=turns]")
     pictures = [canvas_of(static_page)]
-    # by keyboard, as every control must; the default has three turns, the longest four
+    # by keyboard, as every control must
     steps.focus()
-    for _ in range(3):
+    for _ in range(2):
         page.keyboard.press("ArrowLeft")
         pictures.append(canvas_of(static_page))
     assert steps.input_value() == "1"
-    assert len(set(pictures[1:])) == 3
-    steps.fill("4")
-    assert canvas_of(static_page) != pictures[-1]
-    menu.select_option(label="Sliding window")
+    assert len(set(pictures)) == 3
+    steps.fill("3")
+    assert canvas_of(static_page) == pictures[0]
+    menu.select_option(label="Clock in the system prompt")
     assert canvas_of(static_page) not in pictures
     name = menu.evaluate("element => element.labels[0].textContent")
     assert name.startswith("Show")
+
+
+def test_a_phone_sees_both_drawings(browser: Browser, story_html: Path) -> None:
+    """One below the other, and the second begins on the first screen."""
+    with seat(browser, width=390, answers={STATIC_URL: story_html}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.settle()
+        box = reader.page.locator(".vega-embed:has(.vega-bindings)").first.evaluate(
+            "e => [e.scrollWidth - e.clientWidth, e.querySelector('canvas').clientHeight]"
+        )
+        assert box[0] <= 0
+        assert box[1] > 600
+
+
+def test_the_figure_stands_on_the_first_screen(static_page: Reader) -> None:
+    static_page.settle()
+    bottom = static_page.page.evaluate(
+        "document.querySelector('.vega-embed:has(.vega-bindings) canvas')"
+        ".getBoundingClientRect().bottom"
+    )
+    assert bottom <= 900

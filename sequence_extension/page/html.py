@@ -102,7 +102,7 @@ def figure_legend() -> str:
         f"background:{PALETTE['observation']['fill']};border-radius:3px": "O: observation",
         f"background:{PALETTE['action']['fill']};border-radius:3px": "A: action",
         f"border-bottom:3px solid {grey}": "mask 1: trained",
-        f"background:{stripes}": "read again",
+        f"background:{stripes}": "read again: an earlier datum read it, before its break or behind",
         f"border:1px dashed {grey};border-radius:3px": "gone at a break",
     }
     items = "".join(
