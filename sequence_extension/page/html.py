@@ -106,8 +106,7 @@ def figure_legend() -> str:
         f"border:1px dashed {grey};border-radius:3px": "gone at a break",
     }
     items = "".join(
-        f'<span><i style="{box};{look}"></i>{words}</span>'
-        for look, words in samples.items()
+        f'<span><i style="{box};{look}"></i>{words}</span>' for look, words in samples.items()
     )
     cross = token_chip("the running sequence breaks", "X")
     return f'<p class="seq-chips" style="gap:.3em 1.2em;font-size:13px">{items}{cross}</p>'
