@@ -672,28 +672,14 @@ def _():
 
 @app.cell(hide_code=True)
 def _(matrix_selector):
-    # A click on a cell sets the menus, which serve those who do not click.
-    _renderer, _policy = page.episodes.chosen_cell(matrix_selector)
-    _cells = page.episodes.matrix()
-    _names = _cells["renderer"][_cells["claims"] != "unknown"].unique().tolist()
-    matrix_renderer = mo.ui.dropdown(
-        options=_names,
-        value=_renderer if _renderer in _names else next(iter(_names), None),
-        label="Renderer of the cell",
-        allow_select_none=False,
-    )
-    matrix_policy = mo.ui.dropdown(
-        options=list(env.policies.policy_names()),
-        value=_policy,
-        label="Pupil of the cell",
-        allow_select_none=False,
-    )
-    return matrix_policy, matrix_renderer
+    matrix_member = page.episodes.member_menu(matrix_selector)
+    return (matrix_member,)
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(matrix_policy, matrix_renderer):
-    mo.Html(page.episodes.cell_fold(matrix_renderer, matrix_policy))
+def _(matrix_member, matrix_selector):
+    _, _policy = page.episodes.chosen_cell(matrix_selector)
+    mo.Html(page.episodes.cell_fold(matrix_member, _policy))
     return
 
 

@@ -92,17 +92,6 @@ def number_text(value: Any, digits: int = 6) -> str:
     return f"{number:.{digits}g}".replace("-", "\u2212")
 
 
-def wrap_words(text: str, letters: int) -> list[str]:
-    """A text as lines of at most `letters` characters, broken between words."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= letters:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
-
-
 def signed(value: float) -> str:
     """A number with its sign, short enough for a cell: +0.67, 0; rounding noise is ≈0."""
     if value == 0:

@@ -423,7 +423,7 @@ def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
     figure = strip_chart(table_of(nasty_rollout(texts)))
     box = figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
     assert set(parsed(box)[0]) <= {
-        "figure", "figcaption", "b", "span", "br", "div", "marimo-mime-renderer"
+        "figure", "figcaption", "b", "span", "wbr", "div", "marimo-mime-renderer"
     }  # fmt: skip
 
 

@@ -21,19 +21,21 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
-from sequence_extension.env.matrix import claim_verdict, compare_matrices, matrix_table
-from sequence_extension.env.policies import policy_names
-from sequence_extension.env.renderers import build_renderer, renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.figures.matrix import (
-    MATRIX_LOOK,
+from sequence_extension.env.matrix import (
+    VERDICTS,
+    claim_verdict,
+    compare_matrices,
     group_name,
-    matrix_breaks,
-    matrix_chart,
     matrix_facts,
     matrix_finding,
     matrix_groups,
+    matrix_table,
 )
+from sequence_extension.env.policies import policy_names
+from sequence_extension.env.renderers import build_renderer, renderer_names
+from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.figures.figure import Figure
+from sequence_extension.figures.matrix import BLOCKS, LINES, MATRIX_LOOK, matrix_chart
 from sequence_extension.page.episodes import (
     chosen_cell,
     episode_view,
@@ -41,6 +43,7 @@ from sequence_extension.page.episodes import (
     matrix_prose,
     matrix_selector,
     matrix_view,
+    member_menu,
     unbuilt_view,
 )
 from sequence_extension.text import visible_text
@@ -49,6 +52,10 @@ from sequence_extension.text import visible_text
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     return matrix_table()
+
+
+def drawn(table: pd.DataFrame) -> Figure:
+    return matrix_chart(table, matrix_groups(table))
 
 
 @pytest.fixture
@@ -101,8 +108,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     page = unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose(broken).text
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
-    figure = alt.Chart.from_dict(matrix_chart(broken).to_dict()).to_dict()
-    assert custom in figure["datasets"]["rows"]
+    assert custom in [name for _, name in drawn(broken).lanes]
 
 
 def test_rollouts_are_the_same_every_time(table: pd.DataFrame) -> None:
@@ -229,7 +235,8 @@ def test_a_verdict_follows_from_claim_turns_and_datums(
     claims: bool | None, turns: int, datums: int, verdict: str
 ) -> None:
     assert claim_verdict(claims, turns, datums) == verdict
-    assert verdict in MATRIX_LOOK
+    assert verdict in VERDICTS
+    assert [*MATRIX_LOOK] == [*VERDICTS]
 
 
 def test_claims_are_the_renderers_own(table: pd.DataFrame) -> None:
@@ -252,40 +259,66 @@ def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
     assert f"With {never.sum()} renderers no pupil" in prose
 
 
-def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
-    figure = matrix_chart(table)
+def frames_of(figure: Figure) -> dict[str, pd.DataFrame]:
     spec = alt.Chart.from_dict(figure.to_dict()).to_dict()  # Altair checks it against the schema
-    frames = {
+    return {
         name: pd.read_csv(io.StringIO(text), keep_default_na=False, dtype=str)
         for name, text in spec["datasets"].items()
     }
-    breaks = frames["breaks"].set_index("break").to_dict("index")
-    members = {
-        row["row"]: row["members"].replace("|", " ").split(", ")
-        for row in frames["rows"].to_dict("records")
-    }
+
+
+def joined(text: str) -> str:
+    """Wrapped text without its lines: what was broken at a space or inside a word."""
+    return text.replace("\n", "").replace(" ", "")
+
+
+def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
+    figure = drawn(table)
+    frames = frames_of(figure)
+    groups = matrix_groups(table)
+    for row, own in enumerate(groups["members"]):
+        told = joined(frames["rows"]["members"].tolist()[row])
+        assert told == (",".join(own) if len(own) > 1 else "")
     known = table.set_index(["renderer", "policy"])
     seen = set()
     for cell in frames["cells"].to_dict("records"):
-        for renderer in members[cell["row"]]:
+        members = groups["members"][int(cell["row"])]
+        for renderer in members:
             row = known.loc[(renderer, cell["policy"])]
             seen.add((renderer, cell["policy"]))
             assert cell["label"].split(" ")[0] == f"{row['datums']:.0f}/{row['turns']:.0f}"
             assert cell["kind"] == row["verdict"]
-        # the break is that of the first of the row
-        first = known.loc[(members[cell["row"]][0], cell["policy"])]
-        told = breaks.get(cell["break"])
-        assert (told is None) == (first["cause"] == "")
-        if told is not None:
-            assert (
-                f"position {first['position']:.0f}: {first['cause'].replace('_', ' ')}"
-                in (told["place"])
-            )
-            assert told["held"] == f"held: {visible_text(first['held'], 80)}"
-            assert told["came"].endswith(visible_text(first["came"], 80))
+        for block, (_, letters) in BLOCKS.items():
+            lines = cell.get(block, "").split("\n")
+            assert len(lines) <= LINES
+            assert max(map(len, lines)) <= letters
     assert len(seen) == len(table)
-    for kind in MATRIX_LOOK:
-        assert f"{(table['verdict'] == kind).sum()} cells: " in figure.description
+    for kind, (_, words) in VERDICTS.items():
+        assert f"{(table['verdict'] == kind).sum()} cells: {words}" in figure.description
+
+
+def test_a_merged_row_says_whose_break_it_tells(table: pd.DataFrame) -> None:
+    cells = frames_of(drawn(table))["cells"]
+    groups = matrix_groups(table)
+    known = table.set_index(["renderer", "policy"])
+    names = ["turn", "position", "cause", "before", "held", "came"]
+    whose = {True: 0, False: 0}
+    for cell in cells.to_dict("records"):
+        rows = [known.loc[(name, cell["policy"])] for name in groups["members"][int(cell["row"])]]
+        broken = [row for row in rows if row["cause"]]
+        assert bool(broken) == ("first break" in cell["what"].replace("\n", " "))
+        if not broken:
+            assert cell["texts"] == ""
+            continue
+        alike = len({tuple(str(row[name]) for name in names) for row in rows}) == 1
+        told = joined(cell["what"])
+        (own,) = [row for row in rows if alike or f"of{row.name[0]}:turn" in told][:1]
+        assert ("firstbreak:turn" in told) == alike
+        assert f"position{own['position']:.0f}:{own['cause'].replace('_', '')}" in told
+        assert f"held:{joined(visible_text(own['held'], 60))}" in joined(cell["texts"])
+        assert joined(cell["texts"]).endswith(joined(visible_text(own["came"], 60)))
+        whose[alike] += 1
+    assert min(whose.values()) > 5
 
 
 def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
@@ -300,7 +333,7 @@ def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
         assert part["split"].is_monotonic_decreasing
     # one remark in each part
     assert groups["note"].str.contains("only|claimed").sum() == 2
-    cells = pd.read_csv(io.StringIO(matrix_chart(table).to_dict()["datasets"]["cells"]))
+    cells = pd.read_csv(io.StringIO(drawn(table).to_dict()["datasets"]["cells"]))
     order = cells.drop_duplicates("policy")["policy"]
     often = (table["datums"] > 1).groupby(table["policy"]).sum()
     assert often[order].is_monotonic_decreasing
@@ -321,63 +354,51 @@ def test_names_of_groups(names: list[str], label: str) -> None:
 
 
 def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataFrame) -> None:
-    spec = matrix_chart(table).to_dict()
+    spec = drawn(table).to_dict()
     (cell,) = spec["params"]
     assert cell["name"] == "cell"
     assert cell["select"]["fields"] == ["row", "policy"]
     (value,) = cell["value"]
     cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
     chosen = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]
-    assert chosen["what"].tolist() == [
+    (what,) = chosen["what"]
+    assert what.replace("\n", " ").startswith(
         "qwen3, pupil reasoning: 3 datums of 3 turns; does not claim it, and splits"
-    ]
+    )
+    # the menus are of the same parameter: they show what a click has chosen, and choose it too
+    assert cell["bind"]["row"]["labels"] == matrix_groups(table)["label"].tolist()
+    assert cell["bind"]["policy"]["options"] == cells["policy"].unique().tolist()
 
 
-def test_a_click_names_a_renderer_of_the_row() -> None:
+def test_what_is_chosen_in_the_matrix_is_what_is_played() -> None:
     selector = matrix_selector()
-    assert chosen_cell(selector) == ("qwen3", "reasoning")
+    assert chosen_cell(selector) == (("qwen3",), "reasoning")
     groups = matrix_groups(matrix())
     for row, members in enumerate(groups["members"]):
         clicked = {"cell": {"row": [row], "policy": ["plain"], "vlPoint": [1]}}
         selector._convert_value(clicked)
-        renderer, policy = chosen_cell(selector)
-        assert renderer in members
-        assert policy == "plain"
+        assert chosen_cell(selector) == (members, "plain")
+        assert tuple(member_menu(selector).options) == members
     selector._convert_value({"cell": {}})  # a click beside all cells
-    assert chosen_cell(selector) == ("qwen3", "reasoning")
+    assert chosen_cell(selector) == (("qwen3",), "reasoning")
 
 
 def test_marks_tell_what_colours_tell() -> None:
     looks = {kind: look for kind, look in MATRIX_LOOK.items() if kind != "none"}
-    assert len({look["mark"] for look in looks.values()}) == len(looks)
+    assert len({VERDICTS[kind][0] for kind in looks}) == len(looks)
     assert len({look["fill"] for look in looks.values()}) == len(looks)
 
 
 def test_the_table_holds_every_cell(table: pd.DataFrame) -> None:
     facts = matrix_facts(table).set_index("renderer")
-    breaks = matrix_breaks(table).set_index("break")
     assert facts.index.tolist() == renderer_names()
     assert facts.columns.tolist() == ["claims", *policy_names()]
-    page = matrix_view(table).text
-    assert page.count("<tr>") == len(facts) + 1
-    numbers = set()
+    assert matrix_view(table).text.count("<tr>") == len(facts) + 1
     for row in table.to_dict("records"):
         counts, *more = str(facts.loc[row["renderer"], row["policy"]]).split()
         assert counts == f"{row['datums']:.0f}/{row['turns']:.0f}"
         assert facts.loc[row["renderer"], "claims"] == row["claims"]
-        mark = MATRIX_LOOK[row["verdict"]]["mark"]
-        assert (mark in more) == bool(mark)
-        assert (row["ending"] in more) == (row["ending"] != "completed")
-        told = [int(word[1:]) for word in more if word.startswith("#")]
-        assert bool(told) == bool(row["cause"])
-        for number in told:
-            numbers.add(number)
-            found = breaks.loc[number]
-            assert (found["turn"], found["position"]) == (row["turn"], row["position"])
-            assert found["cause"] == row["cause"]
-            for name in ("before", "held", "came"):
-                assert found[name] == visible_text(row[name], 40)
-    assert numbers == set(breaks.index)
+        assert more == [mark for mark in VERDICTS[row["verdict"]][:1] if mark]
 
 
 def test_keeping_the_tokens_changes_no_rollout_but_its_datums() -> None:

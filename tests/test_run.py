@@ -633,16 +633,24 @@ def test_another_pupil_and_a_name_that_is_no_model(run_page: Reader) -> None:
 
 
 def test_pick_a_cell_and_read_its_break(run_page: Reader) -> None:
-    run_page.choose("Renderer of the cell", "qwen3")
-    run_page.choose("Pupil of the cell", "plain")
+    renderers, pupil = (run_page.page.get_by_label(name) for name in ("Renderers", "Pupil"))
+    with run_page.answer():
+        pupil.select_option("plain")
     assert "qwen3 does not claim extension." in run_page.text_of(RENDERERS)
     assert "nothing splits." in run_page.text_of(RENDERERS).split("The chosen cell")[1]
-    run_page.choose("Pupil of the cell", "no_space")
-    run_page.choose("Renderer of the cell", "role_colon")
+    with run_page.answer():
+        pupil.select_option("no_space")
+    with run_page.answer():
+        renderers.select_option(label="role_colon")
     row = matrix_table(["role_colon"], ["no_space"]).iloc[0]
     shown = run_page.text_of(RENDERERS).split("The chosen cell")[1]
     assert "role_colon claims extension." in shown
     assert f"Turn {row['turn']:.0f} splits" in shown
+    # of renderers that share a row, each can be played
+    with run_page.answer():
+        renderers.select_option(label="3 of llama, deepseek, tml")
+    run_page.choose("Renderer, of those in this row", "tml_v0")
+    assert "tml_v0 claims extension." in run_page.text_of(RENDERERS)
     assert run_page.blank_figures() == []
 
 

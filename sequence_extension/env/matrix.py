@@ -1,5 +1,7 @@
 """Every renderer against every policy."""
 
+import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +15,18 @@ from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import REASON_LOG
 from sequence_extension.env.vocabulary import offline_tokenizer
 
+# A renderer's claim beside one rollout: a mark, and what it says.
+VERDICTS = {
+    "kept": ("", "claims extension, stays one datum"),
+    "better": ("+", "does not claim it, yet stays one datum"),
+    "split": ("·", "does not claim it, and splits"),
+    "broken": ("✕", "claims extension, yet splits"),
+    "none": ("", "nothing to compare"),
+}
+
 
 def claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
-    """A key of `MATRIX_LOOK`: what a renderer claims beside what a rollout showed.
+    """A key of `VERDICTS`: what a renderer claims beside what a rollout showed.
 
     Args:
         claims: Its `has_extension_property`; None where it could not be built.
@@ -128,3 +139,77 @@ def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
         after[[*keys, *counts, "refused"]], on=keys, suffixes=("_before", "_after")
     )
     return both.dropna(subset=["datums_before", "datums_after"]).reset_index(drop=True)
+
+
+def cell_count(datums: Any, turns: Any) -> str:
+    """Datums over turns, as a cell of the matrix shows them; ? where there is none."""
+    return "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
+
+
+def group_name(names: Sequence[str]) -> str:
+    """What renderers that behave alike are called in one row."""
+    if len(names) == 1:
+        return names[0]
+    families = list(dict.fromkeys(re.sub("v?[0-9].*|_.*", "", name) for name in names))
+    if len(families) == 1:
+        parts = zip(*(name.split("_") for name in names), strict=False)
+        alike = itertools.takewhile(lambda words: len(set(words)) == 1, parts)
+        return f"{len(names)} {'_'.join(words[0] for words in alike) or families[0]} variants"
+    if len(families) > 3:
+        return f"{len(names)} renderers of {len(families)} families"
+    return f"{len(names)} of {', '.join(families)}"
+
+
+def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
+    """Renderers that claim alike and count alike under every policy, a row per group.
+
+    Returns:
+        Columns claims, members (a tuple), split (policies under which they split), label, note
+        (how often, and what is remarkable). Those that claim extension come first, and in each
+        part those that split most.
+    """
+    counts: Any = zip(table["datums"].fillna(0), table["turns"], strict=True)
+    cells = table.assign(cell=list(counts))
+    alike = cells.groupby(["renderer", "claims"], sort=False)["cell"].agg(tuple).reset_index()
+    rows: dict[Any, list[str]] = {}
+    for name, claims, row in alike.itertuples(index=False, name=None):
+        rows.setdefault((claims, row), []).append(name)
+    order = {"yes": 0, "no": 1, "unknown": 2}
+    listed = [
+        (claims, tuple(names), sum(datums > 1 for datums, _ in row))
+        for (claims, row), names in rows.items()
+    ]
+    listed.sort(key=lambda group: (order[group[0]], -group[2]))
+    groups = pd.DataFrame(listed, columns=["claims", "members", "split"])
+    groups["label"] = groups["members"].map(group_name)
+    groups["note"] = [f"{count} of {table['policy'].nunique()}" for count in groups["split"]]
+    # of those that claim it, the one that splits most; of the others, the one that splits least
+    for at in groups.index[groups["claims"] == "yes"][:1]:
+        groups.loc[at, "note"] += ", claimed"
+    for at in groups.index[groups["claims"] == "no"][-1:]:
+        groups.loc[at, "note"] = f"only {groups.loc[at, 'note']}"
+    return groups
+
+
+def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
+    """The matrix as a table, a row per renderer: counts and mark of each cell."""
+    told = [
+        f"{cell_count(datums, turns)} {VERDICTS[verdict][0]}".strip()
+        for datums, turns, verdict in table[["datums", "turns", "verdict"]].to_numpy()
+    ]
+    renderers, policies = table["renderer"].unique(), table["policy"].unique()
+    wide = table.assign(told=told).pivot(
+        index=["renderer", "claims"], columns="policy", values="told"
+    )
+    wide = wide[policies].reset_index().rename_axis(columns=None)
+    return wide.set_index("renderer").loc[renderers].reset_index()
+
+
+def matrix_finding(table: pd.DataFrame) -> str:
+    """The matrix in one sentence: how often the claim held, in both directions."""
+    count = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
+    return (
+        f"{count['broken']} of {count['kept'] + count['broken']} rollouts split although their "
+        f"renderer claims extension; {count['better']} of {count['better'] + count['split']} stay "
+        "one datum although theirs does not"
+    )

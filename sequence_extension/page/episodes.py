@@ -21,20 +21,20 @@ from sequence_extension.env.conversation import (
 )
 from sequence_extension.env.endings import explain_ending
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
-from sequence_extension.env.matrix import matrix_table
+from sequence_extension.env.matrix import (
+    VERDICTS,
+    matrix_facts,
+    matrix_finding,
+    matrix_groups,
+    matrix_table,
+)
 from sequence_extension.env.messages import parse_conversation
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import (
-    MATRIX_LOOK,
-    matrix_chart,
-    matrix_facts,
-    matrix_finding,
-    matrix_groups,
-)
+from sequence_extension.figures.matrix import MATRIX_LOOK, matrix_chart
 from sequence_extension.page.html import (
     details_table,
     figure_box,
@@ -58,8 +58,8 @@ def matrix_legend() -> str:
         f'<li style="display:flex;align-items:center;gap:.4em">'
         f'<span style="background:{MATRIX_LOOK[kind]["fill"]};color:{MATRIX_LOOK[kind]["ink"]};'
         "min-width:3.2em;text-align:center;border-radius:3px;padding:.05em .3em;"
-        f'font-family:ui-monospace,monospace">{example} {MATRIX_LOOK[kind]["mark"]}</span>'
-        f"{MATRIX_LOOK[kind]['words']}</li>"
+        f'font-family:ui-monospace,monospace">{example} {VERDICTS[kind][0]}</span>'
+        f"{VERDICTS[kind][1]}</li>"
         for kind, example in examples.items()
     )
     return (
@@ -75,9 +75,15 @@ def matrix() -> pd.DataFrame:
 
 
 @once
+def groups() -> pd.DataFrame:
+    """The rows of the matrix: renderers that behave alike."""
+    return matrix_groups(matrix())
+
+
+@once
 def matrix_drawing() -> tuple[Figure, str]:
     """The matrix as a figure, and every cell of it as a folded table; the same for all readers."""
-    return matrix_chart(matrix()), matrix_cells_table(matrix())
+    return matrix_chart(matrix(), groups()), matrix_cells_table(matrix())
 
 
 @once
@@ -92,20 +98,31 @@ def matrix_selector() -> Any:
     return copy.deepcopy(matrix_widget())
 
 
-def chosen_cell(selector: Any) -> tuple[str, str]:
-    """Renderer and policy of the cell that was clicked; at first, and on none, the classic one.
+def chosen_cell(selector: Any) -> tuple[tuple[str, ...], str]:
+    """Renderers and policy of the cell that is chosen; at first, and on none, the classic one.
 
-    A row stands for renderers that behave alike; the first speaks for it.
+    A row stands for renderers that behave alike, so there may be several.
 
     Args:
         selector: From `matrix_selector`.
     """
-    clicked = selector.selections.get("cell") or {}
-    rows, policies = clicked.get("row"), clicked.get("policy")
-    if not rows or not policies:
-        return "qwen3", "reasoning"
-    members = matrix_groups(matrix())["members"][int(rows[0])]
-    return "qwen3" if "qwen3" in members else str(members[0]), str(policies[0])
+    cell = selector.selections.get("cell") or {}
+    rows, policies = cell.get("row"), cell.get("policy")
+    if not rows or not policies or rows[0] is None or policies[0] is None:
+        (members,) = (own for own in groups()["members"] if "qwen3" in own)
+        return members, "reasoning"
+    return groups()["members"][int(rows[0])], str(policies[0])
+
+
+def member_menu(selector: Any) -> Any:
+    """A menu of the renderers in the row that is chosen: one of them is played below."""
+    members, _ = chosen_cell(selector)
+    return mo.ui.dropdown(
+        options=list(members),
+        value=members[0],
+        label="Renderer, of those in this row",
+        allow_select_none=False,
+    )
 
 
 def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
@@ -116,14 +133,20 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         selector: From `matrix_selector`; without it a click is seen in the figure only.
     """
     shared = table is matrix()
-    figure, facts = matrix_drawing() if shared else (matrix_chart(table), matrix_cells_table(table))
-    box = figure_box(figure, matrix_finding(table), lane_width="12rem", widget=selector)
+    if shared:
+        figure, facts = matrix_drawing()
+    else:
+        figure = matrix_chart(table, matrix_groups(table))
+        facts = matrix_cells_table(table)
+    box = figure_box(
+        figure, matrix_finding(table), lane_width="clamp(7rem, 30vw, 12rem)", widget=selector
+    )
     return mo.Html(f"{matrix_legend()}{box.text}{facts}")
 
 
 def matrix_cells_table(table: pd.DataFrame) -> str:
     """Every cell of a `matrix_table`, to unfold; HTML."""
-    cells = matrix_facts(table).replace(r" #\d+.*| [a-z_]+$", "", regex=True)
+    cells = matrix_facts(table)
     cells["renderer"] = [f"`{name}`" for name in cells["renderer"]]
     title = f"The same {len(table)} cells as a table"
     return details_table(cells, title, row_heads=True, code=["renderer"]).text
@@ -231,15 +254,16 @@ def cell_view(renderer: str, policy: str) -> Any:
     return mo.vstack([mo.md(words), drawn, *([mo.Html(folded)] if answers() else [])])
 
 
-def cell_fold(renderer: Any, policy: Any) -> str:
+def cell_fold(renderer: Any, policy: str) -> str:
     """One cell of the matrix with its break drawn, to unfold; HTML.
 
     Args:
-        renderer, policy: The menus that choose it.
+        renderer: From `member_menu`.
+        policy: Of `chosen_cell`.
     """
-    menus = mo.hstack([renderer, policy], justify="start", wrap=True)
-    view = mo.as_html(cell_view(renderer.value, policy.value)).text
-    content = fold("The chosen cell and its break", f"{menus.text}{view}")
+    view = mo.as_html(cell_view(renderer.value, policy)).text
+    menu = mo.as_html(renderer).text if len(renderer.options) > 1 else ""
+    content = fold("The chosen cell and its break", f"{menu}{view}")
     # where a click chooses, what was chosen stands open
     return content.replace("<details", "<details open", 1) if answers() else content
 

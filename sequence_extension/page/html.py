@@ -195,7 +195,7 @@ def figure_box(
         names = f'<span style="{style};transform:none">{lines}</span>'
     else:
         names = "".join(
-            f'<span style="top:{top}px">{html.escape(name).replace("|", "<br>")}</span>'
+            f'<span style="top:{top}px">{html.escape(name).replace("_", "_<wbr>")}</span>'
             for top, name in lanes
         )
     side = (

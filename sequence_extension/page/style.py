@@ -12,6 +12,10 @@ WIDGET_CSS = """
 :host(marimo-table) :is(th,td){padding-inline:.2rem}
 :host(marimo-table) th button{width:1rem}
 :host(marimo-form) form .justify-end{justify-content:flex-start;font-family:inherit}
+.vega-bindings{position:sticky;left:0;display:flex;flex-wrap:wrap;gap:.4em 1.2em;width:fit-content;
+  font-size:.9rem}
+.vega-bind select{font:inherit;color:var(--foreground);background:var(--background);
+  border:1px solid var(--input,var(--border));border-radius:.35em;padding:.2em .4em;max-width:14em}
 """
 
 
