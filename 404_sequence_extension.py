@@ -279,7 +279,7 @@ def _():
         """The strip in Altair, on named tables: change a line, and every strip changes."""
         import altair as alt
 
-        from sequence_extension.figures.cells import break_layers, token_cells
+        from sequence_extension.figures.cells import break_layers, token_cells, turn_layers
         from sequence_extension.figures.figure import named, pixels
         from sequence_extension.figures.palette import GREY
         from sequence_extension.figures.strip import LANE_KIND, STRIP_LANES
@@ -307,11 +307,9 @@ def _():
             "datum.target && isValid(datum.after)"
         )
         start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
-        turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
         return alt.LayerChart(
             layer=[
-                turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-                turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
+                *turn_layers(y),
                 moves.mark_rule(color=GREY).encode(
                     x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
                 ),

@@ -31,7 +31,7 @@ from sequence_extension.cost import (
 from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.cost import cost_chart
+from sequence_extension.figures.cost import cost_charts
 from sequence_extension.figures.figure import records
 from sequence_extension.turns import TurnSpan, walk_turns
 
@@ -214,7 +214,8 @@ def test_cost_chart_names_each_curve_by_what_it_shows() -> None:
     spans = walk_turns(make_rollout(*chat([12], [12])).trajectory)
     growth = growth_table(spans)
     laws = growth_law(growth)
-    figure = cost_chart(growth, laws)
+    areas, figure = cost_charts(growth, laws)
+    assert alt.Chart.from_dict(areas.to_dict()).to_dict()
     assert alt.Chart.from_dict(figure.to_dict()).to_dict()
     words = figure.to_dict()["datasets"]["names"]
     assert "= this rollout" in words  # it extends, so its curve is that of "extends"
@@ -235,7 +236,10 @@ def test_areas_are_in_proportion_and_add_up() -> None:
         once = tokens["extends"]
         split = tokens["this rollout"] if tokens["this rollout"] > once else None
         again = int((split or tokens["splits every turn"]) - once)
-        tables = cost_chart(growth, growth_law(growth)).tables
+        areas, _ = cost_charts(growth, growth_law(growth))
+        tables = areas.tables
+        # beside a phone's margins
+        assert areas.width <= 354
         sides = (tables["areas"]["right"] - tables["areas"]["left"]).tolist()
         assert sides == (tables["areas"]["bottom"] - tables["areas"]["top"]).tolist()
         assert sides[1] / sides[0] == pytest.approx((again / once) ** 0.5, rel=0.05)
@@ -244,21 +248,22 @@ def test_areas_are_in_proportion_and_add_up() -> None:
         assert f"read again|{again:,}" in words
         assert f"{1 + again / once:.1f} times" in words
         # the hatch stays in its area
-        hatch, (_, area) = tables["stripes"], records(tables["areas"])
+        hatch, (_, area) = tables["hatch"], records(tables["areas"])
         assert area["left"] <= hatch["left"].min() < hatch["right"].max() <= area["right"]
-        assert area["top"] <= hatch["bottom"].min() < hatch["top"].max() <= area["bottom"]
+        assert {*hatch["top"], *hatch["bottom"]} == {area["top"], area["bottom"]}
 
 
 def test_names_of_curves_keep_clear_of_each_other() -> None:
-    """Two lines of 15 pixels each, around its place."""
+    """Lines of 15 pixels each, the first around its place."""
     for scenario in scenarios().values():
         growth = growth_table(walk_turns(scenario_rollout(scenario).trajectory))
         if growth.empty:
             continue
-        names = cost_chart(growth, growth_law(growth)).tables["names"]
+        _, curves = cost_charts(growth, growth_law(growth))
+        names = records(curves.tables["names"])
         assert len(names) >= 2
-        for above, below in pairwise(names["y"]):
-            assert above + 30 < below, scenario.key
+        for above, below in pairwise(names):
+            assert above["y"] + 15 * (above["words"].count("|") + 1) < below["y"], scenario.key
 
 
 def test_a_rollout_without_breaks_is_not_said_to_have_some() -> None:

@@ -25,7 +25,7 @@ from sequence_extension.editor.rewards import group_presets, group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.matrix import matrix_groups, matrix_table
 from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.cost import cost_chart
+from sequence_extension.figures.cost import cost_charts
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.group import group_chart
 from sequence_extension.figures.matrix import matrix_chart
@@ -63,9 +63,9 @@ def group(preset: int) -> Figure:
     return group_chart(group_table(preset_group(group_rollouts(), [*group_presets()][preset])))
 
 
-def cost(key: str) -> Figure:
+def cost(key: str, part: int) -> Figure:
     growth = growth_table(scenario(key).spans)
-    return cost_chart(growth, growth_law(growth))
+    return cost_charts(growth, growth_law(growth))[part]
 
 
 def whole_matrix(names: list[str] | None = None, policies: list[str] | None = None) -> Figure:
@@ -109,9 +109,11 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "group, six": lambda: group(0),
     "group, eight": lambda: group(1),
     "group, all the same": lambda: group(2),
-    "cost, extends": lambda: cost("chat"),
-    "cost, splits": lambda: cost("removed"),
-    "cost, drops": lambda: cost("shortened"),
+    **{
+        f"cost, {key}, {part}": lambda key=key, part=part: cost(key, part)  # type: ignore[misc]
+        for key in ("chat", "removed", "shortened", "replaced")
+        for part in (0, 1)
+    },
     "matrix, small": lambda: whole_matrix(["qwen3", "llama3"], ["plain"]),
     "matrix": lambda: whole_matrix(),
 }

@@ -364,7 +364,9 @@ def test_a_letter_stands_once_at_the_start_of_a_run(members: Any) -> None:
 def test_bars_go_from_the_mean_to_the_reward(members: Any) -> None:
     result = preset(members, "Six rollouts, mixed rewards")
     tables = group_chart(group_table(result)).tables
-    (mean,) = tables["mean"]["x"]
+    (mean,) = set(tables["mean"]["x"])
+    # it is drawn through the bars, and through nothing that is written
+    assert tables["mean"]["y"].tolist() == tables["bars"]["y"].tolist()
     for bar, advantage in zip(tables["bars"].itertuples(), result.advantages, strict=True):
         assert mean in (bar.left, bar.right)
         assert (bar.end > mean) == (advantage > 0)

@@ -633,7 +633,9 @@ def test_another_pupil_and_a_name_that_is_no_model(run_page: Reader) -> None:
 
 
 def test_pick_a_cell_and_read_its_break(run_page: Reader) -> None:
-    renderers, pupil = (run_page.page.get_by_label(name) for name in ("Renderers", "Pupil"))
+    renderers, pupil = (
+        run_page.page.locator(f"select[name=cell_{name}]") for name in ("row", "policy")
+    )
     with run_page.answer():
         pupil.select_option("plain")
     assert "qwen3 does not claim extension." in run_page.text_of(RENDERERS)

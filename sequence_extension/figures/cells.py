@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.figure import named, pixels
+from sequence_extension.figures.figure import Figure, named, pixels, plot
 from sequence_extension.figures.palette import GREY, KINDS, PALETTE, RED
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import visible_text
@@ -16,6 +16,7 @@ from sequence_extension.text import visible_text
 GAP = 2  # pixels between two cells
 EMPTY = {"fill": "transparent", "ink": "currentColor"}
 EDGE = 8  # pixels left of the first one, for half the sign of a break
+LANE, TOP = 28, 24  # pixels of a lane, and above the first one, for the words at a break
 # Pixels of a letter at 12 pixels' size in the widest of the common sans-serif fonts.
 NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…␣↵⇥")
 
@@ -87,14 +88,14 @@ def stretches(
     ]
 
 
-def token_cells(base: alt.Chart, kinds: str = "OAM0", **box: Any) -> list[alt.Chart]:
-    """Layers of token cells in the colours of their kinds, see `filled_cells`."""
-    return filled_cells(base, token_looks(kinds), **box)
-
-
 def token_looks(kinds: str) -> dict[str, Mapping[str, str]]:
     """Fill and ink of these kinds of token, and of an empty place."""
     return {**{kind: PALETTE[KINDS[kind]] for kind in kinds}, ".": EMPTY}
+
+
+def token_cells(base: alt.Chart, kinds: str = "OAM0", **box: Any) -> list[alt.Chart]:
+    """Layers of token cells in the colours of their kinds, see `filled_cells`."""
+    return filled_cells(base, token_looks(kinds), **box)
 
 
 def fill_of(looks: Mapping[str, Mapping[str, str]]) -> alt.Fill:
@@ -114,23 +115,30 @@ def filled_cells(
         box: More of the mark.
     """
     inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
-    pale = [kind for kind in looks if kind not in inks]
     words = base.encode(x=pixels("x"), text="label:N")
+    inked, pale = (
+        alt.FieldOneOfPredicate(field="kind", oneOf=kinds)
+        for kinds in ([*inks], [kind for kind in looks if kind not in inks])
+    )
     ink = alt.Scale(domain=[*inks], range=[*inks.values()])
-    empty = alt.FieldEqualPredicate(field="kind", equal=".")
+    empty = alt.when("datum.kind == '.'").then(alt.value(GREY)).otherwise(alt.value("transparent"))
     return [
         base.mark_rect(strokeDash=[3, 3], **box).encode(
-            x=pixels("left"),
-            x2="right:Q",
-            fill=fill_of(looks),
-            stroke=alt.when(empty).then(alt.value(GREY)).otherwise(alt.value("transparent")),
+            x=pixels("left"), x2="right:Q", fill=fill_of(looks), stroke=empty
         ),
-        words.transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[*inks]))
+        words.transform_filter(inked)
         .mark_text()
         .encode(color=alt.Color("kind:N", scale=ink, legend=None)),
-        words.transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=pale)).mark_text(
-            **page_text()
-        ),
+        words.transform_filter(pale).mark_text(**page_text()),
+    ]
+
+
+def turn_layers(y: Any) -> list[alt.Chart]:
+    """Stretches of one turn and part, from the table `turns`: a line with its label."""
+    turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
+    return [
+        turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
+        turns.mark_text(**page_text(align="left", dx=3)).encode(text="label:N"),
     ]
 
 
@@ -150,18 +158,37 @@ def break_words(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["x", "words", "label"])
 
 
-def extent(right: int, breaks: pd.DataFrame) -> int:
-    """Pixels that cells up to `right` and the words at breaks take."""
-    ends = [words + text_width(label) for _, words, label in breaks.itertuples(index=False)]
-    return int(max([right + GAP, *ends]))
+def lane_figure(
+    template: Mapping[str, Any],
+    lanes: Sequence[str],
+    tables: Mapping[str, pd.DataFrame],
+    description: str,
+) -> Figure:
+    """A figure of aligned lanes, whose names the page keeps in view, and the first break with them.
 
-
-def focus_on(breaks: pd.DataFrame) -> tuple[int, int] | None:
-    """Pixels of the first break with its words, of `break_words`."""
-    if breaks.empty:
-        return None
-    x, words, label = breaks.iloc[0]
-    return max(0, min(x - 10, words)), max(x + 60, words + text_width(label))
+    Args:
+        template: Declares the lanes as bands of y; where it names them, the names are taken out.
+        lanes: From above.
+        tables: `cells` (with right, in pixels) and `breaks` (of `break_words`) among them.
+        description: What is to be seen.
+    """
+    breaks = tables["breaks"].to_dict("records")
+    ends = [row["words"] + text_width(row["label"]) for row in breaks]
+    width, height = max([tables["cells"]["right"].max() + GAP, *ends]), LANE * len(lanes)
+    focus = None
+    if breaks:
+        focus = max(0, min(breaks[0]["x"] - 10, breaks[0]["words"])), ends[0]
+    nameless = {**template["config"], "axisY": {"labels": False}}
+    return Figure(
+        template,
+        tables,
+        description,
+        width=int(width),
+        height=height + TOP,
+        lanes=[(TOP + LANE * at + LANE // 2, lane) for at, lane in enumerate(lanes)],
+        focus=focus,
+        bound=plot(int(width), height, TOP, config=nameless),
+    )
 
 
 def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
@@ -187,37 +214,3 @@ def break_sign(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
         base.mark_point(shape="square", size=169, filled=True, opacity=1, color=RED, **mark),
         base.mark_text(text="✕", color=PALETTE["break"]["ink"], **mark),
     ]
-
-
-def hatched(base: alt.Chart, height: int) -> list[alt.Chart]:
-    """Narrow cells with a diagonal each, which makes a hatch: what was read before.
-
-    Args:
-        base: Data with left and right (pixels, a few apart), and an encoding of y.
-        height: Pixels.
-    """
-    half = height / 2 - 3
-    place = base.encode(x=pixels("left"), x2="right:Q")
-    slope = place.encode(y2=alt.Y2("y:Q"))
-    return [
-        place.mark_rect(fill=PALETTE["zero"]["fill"], height=height, cornerRadius=1),
-        slope.mark_rule(color=GREY, strokeWidth=1.5, yOffset=half, y2Offset=-half),
-    ]
-
-
-def stripes(
-    left: int, top: int, right: int, bottom: int, pitch: int
-) -> list[tuple[int, int, int, int]]:
-    """Diagonals over a wide box, which make a hatch: (left, right, top, bottom) of each.
-
-    Args:
-        left, top, right, bottom: Pixels of the box.
-        pitch: Pixels from one to the next.
-    """
-    height = bottom - top
-    lines = []
-    for foot in range(left - height + pitch, right, pitch):
-        start, end = max(foot, left), min(foot + height, right)
-        if start < end:
-            lines.append((start, end, bottom - (start - foot), bottom - (end - foot)))
-    return lines

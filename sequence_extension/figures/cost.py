@@ -3,82 +3,107 @@
 import math
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import stripes, text_width
-from sequence_extension.figures.figure import Figure, named, pixels, records
+from sequence_extension.figures.cells import text_width
+from sequence_extension.figures.figure import Figure, named, pixels, plot, records
 from sequence_extension.figures.palette import GREY, PALETTE
 from sequence_extension.figures.theme import page_text
 
-SIDE, LARGEST = 170, 130  # pixels of the curves' height, and of the sides of the larger area
-AREAS, CURVES, NAMES = 390, 210, 210  # pixels of the areas, of the curves, and of their names
-AXIS = 52  # pixels left of the curves
-FOOT = 40  # pixels below the areas, for their names
-PATTERNS = ["extends", "splits every turn", "this rollout"]
-LOOKS = {
+SIDE, LARGEST = 170, 115  # pixels of the curves' height, and of the sides of the larger area
+CURVES, NAMES, AXIS = 150, 150, 52  # pixels of the curves, of their names, and left of them
+FOOT = 40  # pixels below both
+HATCH = 12  # pixels of a line of the hatch
+LINE = 15  # pixels of a line of text
+PATTERNS = {
     "extends": ("#0083C4", [1, 0], "circle"),
     "splits every turn": ("#C75A00", [8, 3], "triangle-up"),
     "this rollout": (GREY, [3, 3], "diamond"),
 }
+FILLS = {"read once": PATTERNS["extends"][0], "read again": PALETTE["zero"]["fill"]}
 
 
 @cache
-def cost_template() -> Mapping[str, Any]:
-    """The figure on its tables `areas`, `stripes`, `words`, `curves`, `names`; once per process."""
-    top = alt.Y("top:Q", scale=None, axis=None)
-    areas = alt.Chart(named("areas", "left", "right", "top", "bottom")).encode(
-        x=pixels("left"), x2="right:Q", y=top, y2="bottom:Q"
+def areas_template() -> Mapping[str, Any]:
+    """The areas on their tables `areas`, `hatch` and `words`; once per process."""
+
+    def boxes(table: str) -> alt.Chart:
+        down = alt.Y("top:Q", scale=None, axis=None)
+        data = alt.Chart(named(table, "left", "right", "top", "bottom"))
+        return data.encode(x=pixels("left"), x2="right:Q", y=down, y2="bottom:Q")
+
+    fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
+    words = alt.Chart(named("words", "x")).encode(
+        x=pixels("x"), y=alt.value(SIDE + 14), text="words:N"
     )
-    lines = alt.Chart(named("stripes", "left", "right", "top", "bottom")).encode(
-        x=pixels("left"), x2="right:Q", y=top, y2="bottom:Q"
-    )
-    words = alt.Chart(named("words", "x", "y")).encode(
-        x=pixels("x"), y=alt.Y("y:Q", scale=None, axis=None), text="words:N"
-    )
-    squares = alt.LayerChart(
-        layer=[
-            areas.mark_rect(cornerRadius=0).encode(
-                fill=alt.Fill("fill:N", scale=None, legend=None)
-            ),
-            lines.mark_rule(color=GREY, strokeWidth=1.5),
-            words.mark_text(**page_text(align="left", lineBreak="|", lineHeight=15)),
-        ]
-    ).properties(width=AREAS, height=SIDE + FOOT)
-    beside = (
-        alt.hconcat(squares, growth_curves(), spacing=0)
-        .resolve_scale(y="independent")
-        .properties(padding={"left": 0, "top": 10, "bottom": 0, "right": 0})
-    )
-    return beside.to_dict()  # type: ignore[no-any-return]
+    return alt.layer(
+        boxes("areas")
+        .mark_rect(cornerRadius=0)
+        .encode(fill=alt.Fill("name:N", scale=fill, legend=None)),
+        boxes("hatch").mark_rule(color=GREY, strokeWidth=1.5),
+        words.mark_text(**page_text(align="left", lineBreak="|", lineHeight=LINE)),
+    ).to_dict()
 
 
-def growth_curves() -> alt.LayerChart:
-    """Tokens against turns: a curve per pattern, named where it ends."""
+def areas_chart(once: int, total: int) -> Figure:
+    """Two squares whose areas are in proportion: what is read once, and what is read again.
+
+    Args:
+        once: Tokens that are read if every turn extends.
+        total: Tokens that are read if turns split.
+    """
+    scale = LARGEST / math.sqrt(max(once, total - once, 1))
+    areas, hatch, words, x = [], [], [], 0
+    for name, tokens in (("read once", once), ("read again", total - once)):
+        side = round(scale * math.sqrt(tokens))
+        areas.append((x, x + side, SIDE - side, SIDE, name))
+        words.append((x, f"{name}|{tokens:,}"))
+        if name == "read again":
+            edges = [*range(x, x + side, HATCH), x + side]
+            hatch = [(*pair, SIDE, SIDE - side) for pair in pairwise(edges)]
+        x += max(side, text_width(name)) + 24
+    words.append((x, f"in all|{total / once:.1f} times"))
+    box = ["left", "right", "top", "bottom"]
+    width, height = max(at + text_width(text.split("|")[1]) for at, text in words), SIDE + FOOT
+    return Figure(
+        areas_template(),
+        {
+            "areas": pd.DataFrame(areas, columns=[*box, "name"]),
+            "hatch": pd.DataFrame(hatch, columns=box),
+            "words": pd.DataFrame(words, columns=["x", "words"]),
+        },
+        description=f"Two areas: {once:,} tokens read once, {total - once:,} read again.",
+        width=width,
+        height=height,
+        bound=plot(width, height),
+    )
+
+
+@cache
+def curves_template() -> Mapping[str, Any]:
+    """Tokens against turns, on the tables `curves` and `names`; once per process."""
+    ticks = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
     curves = alt.Chart(named("curves", "turns", "tokens", "datums")).encode(
         x=alt.X(
             "turns:Q",
             scale=alt.Scale(range=[0, CURVES], nice=False),
-            axis=alt.Axis(
-                title="turns", tickCount=4, minExtent=20, maxExtent=20, titleX=CURVES / 2
-            ),
+            axis=alt.Axis(title="turns", tickCount=4, titleX=CURVES / 2),
         ),
-        y=alt.Y(
-            "tokens:Q",
-            axis=alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS),
-        ),
+        y=alt.Y("tokens:Q", axis=ticks),
     )
     color, dash, shape = (
-        alt.Scale(domain=PATTERNS, range=[LOOKS[name][part] for name in PATTERNS])
+        alt.Scale(domain=[*PATTERNS], range=[look[part] for look in PATTERNS.values()])
         for part in range(3)
     )
     names = alt.Chart(named("names", "y")).encode(
         x=alt.value(CURVES), y=alt.Y("y:Q", scale=None), text="words:N"
     )
-    return alt.LayerChart(
-        layer=[
+    return (  # type: ignore[no-any-return]
+        alt.layer(
             curves.mark_line(strokeWidth=2.5).encode(
                 stroke=alt.Stroke("pattern:N", scale=color, legend=None),
                 strokeDash=alt.StrokeDash("pattern:N", scale=dash, legend=None),
@@ -88,97 +113,73 @@ def growth_curves() -> alt.LayerChart:
                 shape=alt.Shape("pattern:N", scale=shape, legend=None),
                 tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
             ),
-            names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=15)),
-        ]
-    ).properties(width=CURVES + NAMES, height=SIDE)
-
-
-def cost_areas(once: int, total: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Two squares whose areas are in proportion: tables `areas`, `stripes` and `words`.
-
-    Args:
-        once: Tokens that are read if every turn extends.
-        total: Tokens that are read if turns split.
-    """
-    again = total - once
-    scale = LARGEST / math.sqrt(max(once, again, 1))
-    rows, words, x = [], [], 0
-    lines: list[tuple[int, int, int, int]] = []
-    blue, pale = LOOKS["extends"][0], PALETTE["zero"]["fill"]
-    for tokens, name, fill in ((once, "read once", blue), (again, "read again", pale)):
-        side = round(scale * math.sqrt(tokens))
-        if fill == pale:
-            lines = stripes(x, SIDE - side, x + side, SIDE, 12)
-        rows.append((x, x + side, SIDE - side, SIDE, fill))
-        words.append((x, SIDE + 14, f"{name}|{tokens:,}"))
-        x += max(side, text_width(name)) + 24
-    words.append((x, SIDE + 14, f"in all|{total / once:.1f} times"))
-    box = ["left", "right", "top", "bottom"]
-    return (
-        pd.DataFrame(rows, columns=[*box, "fill"]),
-        pd.DataFrame(lines, columns=box),
-        pd.DataFrame(words, columns=["x", "y", "words"]),
+            names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=LINE)),
+        )
+        .resolve_scale(y="independent")
+        .to_dict()
     )
 
 
 def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """The table `names`: each curve where it ends; equal curves share one name.
+    """The table `names`: each curve where it ends, in lines; equal curves share one name.
 
     Args:
         laws: From `growth_law`.
         curves: From `growth_table`.
     """
     top = max(1, int(curves["tokens"].max()))
-    named_by: dict[tuple[int, ...], dict[str, Any]] = {}
-    for row in records(laws.sort_values("tokens", ascending=False, kind="stable")):
+    ends: dict[tuple[int, ...], tuple[int, list[str], str]] = {}
+    for row in records(laws.sort_values("tokens", kind="stable")):
         points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
-        first = named_by.setdefault(points, {**row, "names": []})
-        first["names"].append(row["pattern"])
-    room, lowest, rows = 34, SIDE - 10, []
-    for place, row in enumerate(reversed(named_by.values())):
-        # from below: each has room for its two lines
-        y = min(round(SIDE * (1 - row["tokens"] / top)), lowest - room * (place > 0))
-        rows.append((y, f"{' = '.join(row['names'])}|{row['law']}, {row['doubling']:.1f} times"))
-        lowest = y
+        law = f"{row['law']}, {row['doubling']:.1f} times"
+        ends.setdefault(points, (row["tokens"], [], law))[1].append(row["pattern"])
+    lowest, rows = SIDE + 8, []
+    for tokens, patterns, law in ends.values():
+        # from below: each has room for its lines, whose first stands at y
+        words = ["= ".join(["", name]) if at else name for at, name in enumerate(patterns)]
+        y = min(round(SIDE * (1 - tokens / top)), lowest - LINE * (len(words) + 1))
+        rows.append((y, "|".join([*words, law])))
+        lowest = y - 4
     return pd.DataFrame(rows[::-1], columns=["y", "words"])
 
 
-def cost_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
-    """What is read once and what is read again, as two areas; beside them how both grow.
-
-    The areas are those of this rollout's own breaks where it has some, else of a break in
-    every turn, at the largest number of turns.
+def curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
+    """How the tokens that are read grow with the turns, a curve per pattern.
 
     Args:
         growth: From `growth_table`: a point per real call.
         laws: From `growth_law`: what each curve shows.
     """
     curves = growth[growth["pattern"].isin(laws["pattern"])]
+    told = "; ".join(
+        f"{row['pattern']}: {row['tokens']:,} tokens at {row['turns']} turns, {row['law']}, "
+        f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
+        for row in records(laws)
+    )
+    width, height = AXIS + CURVES + NAMES, SIDE + FOOT
+    inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
+    return Figure(
+        curves_template(),
+        {"curves": curves, "names": curve_names(laws, curves)},
+        description=f"Tokens through the model against the number of turns. {told}.",
+        width=width,
+        height=height + 10,
+        bound={**plot(CURVES, SIDE), "padding": inner},
+    )
+
+
+def cost_charts(growth: pd.DataFrame, laws: pd.DataFrame) -> tuple[Figure, Figure]:
+    """What is read once and what is read again, as two areas; and how both grow.
+
+    The areas are those of this rollout's own breaks where it has some, else of a break in
+    every turn, at the largest number of turns.
+
+    Args:
+        growth: From `growth_table`.
+        laws: From `growth_law`.
+    """
     tokens = dict(zip(laws["pattern"], laws["tokens"], strict=True))
     once = int(tokens["extends"])
     own = int(tokens.get("this rollout", once))
     total = own if own > once else int(tokens["splits every turn"])
-    areas, lines, words = cost_areas(once, total)
-    return Figure(
-        cost_template(),
-        {
-            "areas": areas,
-            "stripes": lines,
-            "words": words,
-            "curves": curves,
-            "names": curve_names(laws, curves),
-        },
-        description=cost_description(laws),
-        width=AREAS + AXIS + CURVES + NAMES,
-        height=SIDE + FOOT + 18,
-    )
-
-
-def cost_description(laws: pd.DataFrame) -> str:
-    """What the cost figure shows, in words."""
-    parts = [
-        f"{row['pattern']}: {row['tokens']:,} tokens at {row['turns']} turns, {row['law']}, "
-        f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
-        for row in records(laws)
-    ]
-    return f"Tokens through the model against the number of turns. {'; '.join(parts)}."
+    return areas_chart(once, total), curves_chart(growth, laws)

@@ -73,9 +73,9 @@ def pixels(field: str, axis: alt.Axis | None = None) -> alt.X:
     return alt.X(f"{field}:Q", scale=None, axis=axis)
 
 
-def plot(width: int, height: int, top: int = 0, right: int = 0, **more: Any) -> dict[str, Any]:
+def plot(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:
     """What a figure binds that takes exactly the pixels of its tables: nothing is drawn beyond."""
-    padding = {"top": top, "right": right, "bottom": 0, "left": 0}
+    padding = {"top": top, "right": 0, "bottom": 0, "left": 0}
     return {"width": width, "height": height, "autosize": "none", "padding": padding, **more}
 
 

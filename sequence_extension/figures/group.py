@@ -23,7 +23,7 @@ from sequence_extension.text import number_text, signed
 LEFT = 8  # pixels before names
 CELLS, SCALE = 64, 190  # pixels before cells and bars, and of the scale of rewards
 HEAD = 52  # pixels above: the axis, and the name of the mean
-LINE, CELL = 24, 20  # a line of cells, and a cell
+LINE, CELL, BAR = 24, 20, 10  # a line of cells, a cell, a bar
 KINDS = "M0+-"  # of cells and bars
 
 
@@ -36,34 +36,33 @@ def group_template() -> Mapping[str, Any]:
         y=down, tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
     )
     words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down, text="words:N")
-    mean = alt.Chart(named("mean", "x", "top", "bottom")).encode(x=pixels("x"))
+    # through the bars alone: what is written stands between them
+    mean = alt.Chart(named("mean", "x", "y")).encode(x=pixels("x"), y=down)
     fill = fill_of(token_looks(KINDS))
     return alt.LayerChart(
         layer=[
-            mean.mark_rule(color=GREY, strokeDash=[4, 3], opacity=0.7).encode(
-                y=alt.Y("top:Q", scale=None, axis=None), y2="bottom:Q"
-            ),
-            bars.mark_rect(height=10, cornerRadius=0).encode(
+            bars.mark_rect(height=BAR, cornerRadius=0).encode(
                 x=pixels("left"), x2="right:Q", fill=fill
             ),
             bars.mark_point(size=70, filled=True, opacity=1).encode(x=pixels("end"), fill=fill),
+            mean.mark_tick(color=GREY, opacity=1, thickness=2, height=2 * BAR, orient="vertical"),
             *token_cells(cells, KINDS, height=CELL),
-            words.transform_filter("datum.bold == 'yes'").mark_text(
+            words.transform_filter("datum.bold").mark_text(
                 **page_text(align="left", fontWeight="bold")
             ),
-            words.transform_filter("datum.bold == 'no'").mark_text(**page_text(align="left")),
+            words.transform_filter("!datum.bold").mark_text(**page_text(align="left")),
         ]
     ).to_dict()
 
 
 def group_finding(table: pd.DataFrame) -> str:
     """What the group figure shows, as its title."""
-    advantages = table.drop_duplicates("letter")["member_advantage"]
-    above, below = int((advantages > 5e-7).sum()), int((advantages < -5e-7).sum())
-    if not above and not below:
+    kinds = table.drop_duplicates("letter")["member_advantage"].map(sign).tolist()
+    if set(kinds) == {"0"}:
         return "Every reward equals the group mean: every advantage is 0, no policy gradient"
     return (
-        f"{above} above the group mean, {below} below: the distance stands on every trained token"
+        f"{kinds.count('+')} above the group mean, {kinds.count('-')} below: the distance stands "
+        "on every trained token"
     )
 
 
@@ -72,38 +71,27 @@ def sign(value: float) -> str:
     return "0" if abs(value) < 5e-7 else "+" if value > 0 else "-"
 
 
-def datum_cells(rows: list[dict[str, Any]], y: int) -> list[dict[str, Any]]:
+def datum_cells(datum: pd.DataFrame, y: int) -> pd.DataFrame:
     """The cells of one datum: a target each, its advantage, the letter once per run."""
-    cells = []
-    before = None
-    for row in rows:
-        hidden = row["part"] == "A" and row["mask"] == 0
-        label = signed(row["advantage"]) if row["mask"] else "0"
-        cells.append(
-            {
-                **{name: row[name] for name in ("part", "advantage")},
-                **{name: int(row[name]) for name in ("lane", "target", "turn", "mask")},
-                "y": y,
-                "kind": "M" if hidden else sign(row["advantage"]) if row["mask"] else "0",
-                "label": label if row["part"] == before else f"{row['part']} {label}",
-            }
-        )
-        before = row["part"]
-    boxes = places([[cell["label"]] for cell in cells], 22, CELLS)
-    return [
-        {**cell, "left": left, "x": x, "right": right}
-        for cell, (left, x, right) in zip(cells, boxes, strict=True)
-    ]
+    shown = datum[["part", "advantage"]].copy()
+    for name in ("lane", "target", "turn", "mask"):
+        shown[name] = datum[name].astype(int)
+    labels, kinds, before = [], [], None
+    for part, mask, advantage in zip(datum["part"], shown["mask"], datum["advantage"], strict=True):
+        label = signed(advantage) if mask else "0"
+        labels.append(label if part == before else f"{part} {label}")
+        kinds.append(sign(advantage) if mask else "M" if part == "A" else "0")
+        before = part
+    boxes = places([[label] for label in labels], 22, CELLS)
+    shown[["left", "x", "right"]] = boxes
+    return shown.assign(y=y, kind=kinds, label=labels)
 
 
-def group_description(members: pd.DataFrame, mean: float) -> str:
-    """What the group figure shows, in words."""
-    told = " ".join(
-        f"{row['letter']}: reward {number_text(row['reward'])}, advantage "
-        f"{signed(row['member_advantage'])}."
-        for row in records(members)
-    )
-    return f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}"
+def reward_scale(rewards: pd.Series) -> tuple[float, float]:
+    """Smallest and largest reward; where all are equal, a plain axis around them."""
+    low, high = float(rewards.min()), float(rewards.max())
+    mean = float(rewards.mean())
+    return (low, high) if high - low >= 1e-9 else (mean - 1, mean + 1)
 
 
 def group_chart(table: pd.DataFrame) -> Figure:
@@ -117,50 +105,51 @@ def group_chart(table: pd.DataFrame) -> Figure:
     """
     members = table.drop_duplicates("letter")
     rewards = members["reward"].astype(float)
-    mean = float(rewards.mean())
-    low, high = float(rewards.min()), float(rewards.max())
-    if high - low < 1e-9:  # equal rewards: a plain axis around them
-        low, high = mean - 1, mean + 1
+    mean, (low, high) = float(rewards.mean()), reward_scale(rewards)
 
     def pixel(reward: float) -> int:
         return round(CELLS + 6 + (SCALE - 12) * (reward - low) / (high - low))
 
-    bars, cells, words, y = [], [], [], HEAD
+    ticks = [(number_text(tick), pixel(tick)) for tick in round_ticks(low, high)]
+    words: list[tuple[int, int, str, str]] = [
+        *((x - text_width(tick) // 2, 10, tick, "") for tick, x in ticks),
+        (CELLS + SCALE + 14, 10, "total reward", ""),
+        (pixel(mean) - 40, 30, f"group mean {number_text(mean, 3)}", ""),
+    ]
+    bars, cells, told, y = [], [], [], HEAD
     for member in records(members):
-        advantage, end = float(member["member_advantage"]), pixel(float(member["reward"]))
+        reward, advantage = number_text(member["reward"]), float(member["member_advantage"])
+        told.append(f"{member['letter']}: reward {reward}, advantage {signed(advantage)}.")
         words.append((LEFT, y, f"{member['letter']}: {member['member']}", "yes"))
         y += LINE - 4
+        end = pixel(float(member["reward"]))
         left, right = sorted((pixel(mean), end))
-        told = f"{number_text(member['reward'])}, so {signed(advantage)}"
         bars.append((left, max(right, left + 1), end, y, sign(advantage)))
-        words.append((right + 9, y, told, "no"))
+        words.append((right + 9, y, f"{reward}, so {signed(advantage)}", ""))
         y += LINE
         for datum, own in table[table["letter"] == member["letter"]].groupby("datum"):
-            if own["position"].isna().all():
-                words.append((LEFT, y, "no datum to train; its reward is in the mean", "no"))
-            else:
-                words.append((LEFT, y, f"datum {datum}", "no"))
-                cells += datum_cells(records(own), y)
+            empty = own["position"].isna().all()
+            name = "no datum to train; its reward is in the mean" if empty else f"datum {datum}"
+            words.append((LEFT, y, name, ""))
+            cells += [] if empty else [datum_cells(own, y)]
             y += LINE
         y += 10
-    words.append((pixel(mean) - 40, 30, f"group mean {number_text(mean, 3)}", "no"))
-    words += [
-        (pixel(tick) - text_width(number_text(tick)) // 2, 10, number_text(tick), "no")
-        for tick in round_ticks(low, high)
-    ]
-    words.append((CELLS + SCALE + 14, 10, "total reward", "no"))
-    names = ["left", "right", "end", "y", "kind"]
+    frame = pd.concat(cells) if cells else pd.DataFrame()
     ends = [x + text_width(text) for x, _, text, _ in words]
-    width = max([cell["right"] for cell in cells] + ends)
+    width = int(max([*ends, frame["right"].max() if cells else 0]))
+    names = ["left", "right", "end", "y", "kind"]
     return Figure(
         group_template(),
         {
             "bars": pd.DataFrame(bars, columns=names),
-            "cells": pd.DataFrame(cells),
+            "cells": frame,
             "words": pd.DataFrame(words, columns=["x", "y", "words", "bold"]),
-            "mean": pd.DataFrame([(pixel(mean), 38, y - 10)], columns=["x", "top", "bottom"]),
+            "mean": pd.DataFrame([(pixel(mean), at) for *_, at, _ in bars], columns=["x", "y"]),
         },
-        description=group_description(members, mean),
+        description=(
+            f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. "
+            f"{' '.join(told)}"
+        ),
         width=width,
         height=y,
         bound=plot(width, y),

@@ -10,13 +10,12 @@ import pandas as pd
 from sequence_extension.figures.cells import (
     GAP,
     break_sign,
-    hatched,
     text_width,
     token_cells,
     token_label,
 )
 from sequence_extension.figures.figure import Figure, named, pixels, records
-from sequence_extension.figures.palette import GREY, RED
+from sequence_extension.figures.palette import GREY, PALETTE, RED
 from sequence_extension.figures.theme import page_text
 
 WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
@@ -62,6 +61,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         y=down("y"), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
     )
     box = cells.encode(x=pixels("left"), x2="right:Q")
+    again = box.transform_filter("datum.kind == '='")
     words = (
         shown("words", "shown", "x", "y")
         .transform_filter(f"!datum.shown || datum.shown == {turns.name}")
@@ -84,7 +84,11 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
                 for end in ("top", "bottom")
             ),
             *token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
-            *hatched(cells.transform_filter("datum.kind == '='"), CELL),
+            # narrow cells with a diagonal each make a hatch
+            again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
+            again.encode(y2="y:Q").mark_rule(
+                color=GREY, strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
+            ),
             box.transform_filter("datum.mask == '1'").mark_rule(
                 color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
             ),

@@ -10,14 +10,14 @@ import pandas as pd
 from sequence_extension.figures.cells import (
     break_layers,
     break_words,
-    extent,
-    focus_on,
+    lane_figure,
     places,
     stretches,
     token_cells,
     token_label,
+    turn_layers,
 )
-from sequence_extension.figures.figure import Figure, named, pixels, plot
+from sequence_extension.figures.figure import Figure, named, pixels
 from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import count_of, number_text
@@ -32,13 +32,10 @@ LANE_KIND = (
     " : test(/[Nn]/, datum.label) ? '!' : datum.lane == 'advantage'"
     " ? (datum.label[0] == '+' ? '+' : '-') : datum.mask == '0' ? 'M' : 'A'"
 )
-STRIP_STEP = 28  # pixels of a lane
-STRIP_TOP = 24  # pixels above, for the words at a break
 COLUMNS = [
     "p", "input", "part", "id", "target", "goal", "mask", "advantage", "logprob", "turn",
     "left", "x", "right",
 ]  # fmt: skip
-NAMELESS = {"labels": False}
 # Rollouts with more tokens or datums than this are drawn as runs, with a window of single
 # tokens.
 STRIP_LIMIT = 600
@@ -73,11 +70,9 @@ def declare_strip() -> alt.LayerChart:
         "datum.target && isValid(datum.after)"
     )
     start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
-    turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
     return alt.LayerChart(
         layer=[
-            turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-            turns.mark_text(**page_text(align="left", dx=2)).encode(text="label:N"),
+            *turn_layers(y),
             moves.mark_rule(color=GREY).encode(
                 x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
             ),
@@ -153,26 +148,12 @@ def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         (turn, "A masked" if masked.get(place) else part)
         for place, turn, part in zip(*columns, strict=True)
     ]
-    boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
     rows = []
-    for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
-        drawn = [box[2:] for box in boxes if box[column] != ""]
-        lefts, rights = zip(*drawn, strict=True)
-        rows += [(lane, *stretch) for stretch in stretches(owners[later:], lefts, rights)]
+    for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
+        drawn = cells[cells[column] != ""]
+        boxes = drawn["left"].tolist(), drawn["right"].tolist()
+        rows += [(lane, *stretch) for stretch in stretches(owners[later:], *boxes)]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
-
-
-def strip_breaks(
-    cells: pd.DataFrame, breaks: Sequence[tuple[int, int, str]], datum: int
-) -> pd.DataFrame:
-    """The table `breaks` of a strip: where a later turn left this datum, and the words there."""
-    lefts = dict(zip(cells["p"], cells["left"], strict=True))
-    here = [
-        (lefts[position], label)
-        for owner, position, label in breaks
-        if owner == datum and position in lefts
-    ]
-    return break_words(here, int(cells["right"].iloc[-1]))
 
 
 def strip_chart(
@@ -198,23 +179,21 @@ def strip_chart(
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
-    template = template or strip_template()
     cells = pd.DataFrame(strip_columns(table), columns=COLUMNS, dtype=object)
-    marks = strip_breaks(cells, breaks, datums[0])
-    width, height = extent(int(cells["right"].iloc[-1]), marks), STRIP_STEP * len(STRIP_LANES)
-    return Figure(
-        template,
-        {"cells": cells, "turns": strip_turns(cells, table), "breaks": marks},
-        description=strip_description(table, f"Datum {datums[0]}"),
-        width=width,
-        height=height + STRIP_TOP,
-        lanes=[
-            (STRIP_TOP + STRIP_STEP * place + STRIP_STEP // 2, lane)
-            for place, lane in enumerate(STRIP_LANES)
-        ],
-        focus=focus_on(marks),
-        # the page keeps the names of the lanes in view
-        bound=plot(width, height, STRIP_TOP, config={**template["config"], "axisY": NAMELESS}),
+    lefts = dict(zip(cells["p"], cells["left"], strict=True))
+    marks = [
+        (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
+    ]
+    return lane_figure(
+        template or strip_template(),
+        STRIP_LANES,
+        {
+            "cells": cells,
+            "turns": strip_turns(cells, table),
+            "breaks": break_words(marks, int(cells["right"].iloc[-1])),
+        },
+        f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
+        "targets; each target is the next input, and what belongs to it stands below it.",
     )
 
 
@@ -232,23 +211,3 @@ def strip_finding(table: pd.DataFrame) -> str:
     if not signed:
         return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
     return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"
-
-
-def strip_description(table: pd.DataFrame, name: str) -> str:
-    """What the strip shows, in words, for readers who do not see it."""
-    places, turns, parts = (table[key].tolist() for key in ("position", "turn", "part"))
-    stretches: list[list[Any]] = []
-    for place, turn, part in zip(places, turns, parts, strict=True):
-        if not stretches or stretches[-1][2:] != [turn, part]:
-            stretches.append([place, place, turn, part])
-        stretches[-1][1] = place
-    words = [
-        f"tokens {first} to {last} are turn {turn}'s {'action' if part == 'A' else 'observation'}"
-        for first, last, turn, part in stretches[:12]
-    ]
-    more = f"; and {len(stretches) - 12} more stretches" if len(stretches) > 12 else ""
-    return (
-        f"{name}: {len(table)} tokens, so {len(table) - 1} inputs and {len(table) - 1} targets; "
-        f"{table['mask'].tolist()[:-1].count(1)} targets have mask 1. Each target is the next "
-        f"input. In order, {'; '.join(words)}{more}."
-    )

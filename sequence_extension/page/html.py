@@ -168,7 +168,7 @@ def figure_html(figure: Figure) -> str:
 
 
 def figure_box(
-    figure: Figure,
+    figure: Figure | tuple[Figure, ...],
     title: str,
     summary: str = "",
     lanes: Sequence[tuple[int, str]] = (),
@@ -178,7 +178,8 @@ def figure_box(
     """A figure in the page: its finding as text above, the drawing in a box that scrolls.
 
     Args:
-        figure: A figure without a title of its own.
+        figure: A figure without a title of its own; or several, side by side where there is
+            room, else below each other.
         title: The finding.
         summary: The equivalent in a sentence.
         lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name);
@@ -186,7 +187,8 @@ def figure_box(
         lane_width: Width of these names, in CSS.
         widget: Draws the figure in place of the figure itself, and answers to clicks.
     """
-    lanes = lanes or figure.lanes
+    figures = figure if isinstance(figure, tuple) else (figure,)
+    lanes = lanes or figures[0].lanes
     gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
     if len(gaps) == 1:  # evenly spaced: lines of one text
         (gap,) = gaps
@@ -199,26 +201,30 @@ def figure_box(
             for top, name in lanes
         )
     side = (
-        f'<div class="seq-lanes" aria-hidden="true" style="height:{figure.height}px;'
+        f'<div class="seq-lanes" aria-hidden="true" style="height:{figures[0].height}px;'
         f'width:{lane_width};font-family:{FONT}">{names}</div>'
         if names
         else ""
     )
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
-    width = "max-width" if figure.fluid else "width"
+    drawn = "".join(
+        scroll_box(figure_place(one, widget or figure_html(one)), title) for one in figures
+    )
+    return mo.Html(
+        f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
+        f'<div class="seq-body">{side}{drawn}</div></figure>'
+    )
+
+
+def figure_place(figure: Figure, drawing: Any) -> str:
+    """The place of a drawing, kept before it is there; what is to be in view where not all is."""
     focus = ""
     if figure.focus is not None:
         start, end = figure.focus
         at = f"left:{start}px;width:{min(end - start, 240)}px;margin:0"
         focus = f'<i class="seq-focus" style="{at}"></i>'
-    place = f'<div style="{width}:{figure.width}px;height:{figure.height}px">'
-    drawing = scroll_box(
-        f"{place}{focus}{figure_html(figure) if widget is None else widget}</div>", title
-    )
-    return mo.Html(
-        f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
-        f'<div class="seq-body">{side}{drawing}</div></figure>'
-    )
+    width = "max-width" if figure.fluid else "width"
+    return f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{drawing}</div>'
 
 
 def control_panel(elements: Mapping[str, Any]) -> mo.Html:

@@ -16,7 +16,7 @@ from sequence_extension.cost import (
 )
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.cost import cost_chart
+from sequence_extension.figures.cost import cost_charts
 from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
 from sequence_extension.page.once import once
 from sequence_extension.page.views import break_drawings, verdict_list
@@ -75,7 +75,7 @@ def cost_view(diagnosis: Diagnosis) -> Any:
     drawn = (
         [
             figure_box(
-                cost_chart(growth, laws),
+                cost_charts(growth, laws),
                 growth_finding(laws, diagnosis.spans),
                 growth_note(diagnosis.spans, laws, own),
             ),
