@@ -47,9 +47,11 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cells import text_width, token_label
 from sequence_extension.figures.figure import named
+from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart, strip_finding, strip_template
-from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_chip
+from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_cell
+from sequence_extension.page.style import asset, style_sheet
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import visible_text
@@ -408,9 +410,9 @@ def parsed(page: str) -> tuple[list[str], list[dict[str, str]]]:
 @QUICK
 def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
     for text in texts:
-        tags, attributes = parsed(token_chip(text, "O", text, hint=text))
-        assert tags == ["span", "small"]
-        assert set(attributes[0]) <= {"class", "style", "title"}
+        tags, attributes = parsed(token_cell(text))
+        assert tags == ["span"]
+        assert set(attributes[0]) == {"class", "style"}
         tags, attributes = parsed(note(text, "error").text)
         # a sentence may hold code between backticks
         assert tags == ["p", "b", *["code"] * (text.count("`") // 2)]
@@ -427,10 +429,18 @@ def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
     }  # fmt: skip
 
 
-def test_chips_show_the_text() -> None:
+def test_cells_of_the_page_are_those_of_the_figures() -> None:
     parser = Tags()
-    parser.feed(token_chip("100", "A", " <b>"))
-    assert "".join(parser.words).split() == ["A", "100", "␣<b>"]
+    cell = token_cell(" <b>", "A")
+    parser.feed(cell)
+    assert "".join(parser.words) == "␣<b>"
+    assert PALETTE["action"]["fill"] in cell
+    # no fill of the editor's chips, of the legend or of the transcript is written anew
+    for name in ("turns.css", "turns.js", "style.css"):
+        assert not re.search(r"#[0-9a-fA-F]{6}", asset(name)), name
+    root = style_sheet().split("}")[0]
+    assert f"--seq-font:{FONT}" in root
+    assert PALETTE["zero"]["fill"] in root.split("--seq-hatch:")[1]
 
 
 # ---- invariant 4

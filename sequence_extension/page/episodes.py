@@ -41,6 +41,7 @@ from sequence_extension.page.html import (
     fold,
     note,
     table_box,
+    token_cell,
 )
 from sequence_extension.page.once import once
 from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
@@ -166,16 +167,18 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
     for line in episode.lines:
         told = printable(line.text.replace("\n", "↵"))
         pupil = line.role == "pupil"
-        head = f"Turn {line.turn} · {'A pupil, as sampled' if pupil else 'O tutor'}"
+        who = "pupil, as sampled" if pupil else "tutor"
+        head = html.escape(f" turn {line.turn} · {who}")
         if pupil:
-            head += f" · reward {number_text(episode.rewards[line.turn])}"
+            head += f" · reward {html.escape(number_text(episode.rewards[line.turn]))}"
         # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
         if line.turn not in opened and (pupil or spans[line.turn].observation):
-            mark = "✕ " if spans[line.turn].splits else ""
-            head += f" · {mark}{turn_words(spans[line.turn])}"
+            mark = token_cell("✕", "X") + " " if spans[line.turn].splits else ""
+            head += f" · {mark}{html.escape(turn_words(spans[line.turn]))}"
         opened.add(line.turn)
+        letter = token_cell("A", "A") if pupil else token_cell("O")
         items.append(
-            f"<li{' class=seq-pupil' * pupil}><small>{html.escape(head)}</small>"
+            f"<li{' class=seq-pupil' * pupil}><small>{letter}{head}</small>"
             f"<p>{html.escape(told)}</p>"
         )
     return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')

@@ -69,47 +69,35 @@ def printed(text: str) -> mo.Html:
     return mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(text)}</pre>')
 
 
-def token_chip(
-    label: str, kind: str = "O", text: str = "", hint: str = "", letter: str = ""
-) -> str:
-    """One token as HTML: colour, letter and label; all texts escaped.
+def token_cell(label: str, kind: str = "O") -> str:
+    """One cell as the figures draw it, as HTML; the label is escaped.
 
     Args:
-        label: Token id, or what stands for it.
+        label: Text of a token, or a letter or sign that stands for one.
         kind: One of `KINDS` ("O", "A", "M", "0", "X", ...).
-        text: The token's text where known.
-        hint: More for the tooltip; nothing that is not said elsewhere.
-        letter: Stands before the label in place of the palette's.
     """
     entry = PALETTE[KINDS[kind]]
-    words = f" {html.escape(visible_text(text))}" if text else ""
-    title = f' title="{html.escape(hint)}"' if hint else ""
     # colours inline: inside a widget the page's style sheet does not reach
     return (
-        f'<span class="seq-chip" style="background:{entry["fill"]};color:{entry["ink"]};'
-        f'padding:0 .4em;border-radius:.3em"{title}>'
-        f"<small>{html.escape(letter or entry['letter'])}</small> {html.escape(label)}{words}"
-        "</span>"
+        f'<span class="seq-cell" style="background:{entry["fill"]};color:{entry["ink"]}">'
+        f"{html.escape(visible_text(label))}</span>"
     )
 
 
 def figure_legend() -> str:
     """What cells and marks of the first figure mean, as HTML."""
-    grey, pale = PALETTE["axis"]["fill"], PALETTE["zero"]["fill"]
-    box = "display:inline-block;width:1.6em;height:1.1em;vertical-align:-.2em;margin-right:.35em"
-    stripes = f"repeating-linear-gradient(120deg,{grey} 0 1.5px,{pale} 1.5px 8px)"
-    samples = {
-        f"background:{PALETTE['observation']['fill']};border-radius:3px": "O: observation",
-        f"background:{PALETTE['action']['fill']};border-radius:3px": "A: action",
-        f"border-bottom:3px solid {grey}": "mask 1: trained",
-        f"background:{stripes}": "read again: an earlier datum read it, before its break or behind",
-        f"border:1px dashed {grey};border-radius:3px": "gone at a break",
+    grey = PALETTE["axis"]["fill"]
+    signs = {
+        token_cell("O"): "observation",
+        token_cell("A", "A"): "action",
+        f'<i style="border-bottom:3px solid {grey}"></i>': "mask 1: trained",
+        '<i class="seq-again"></i>': "read again: an earlier datum read it, before its break or "
+        "behind",
+        f'<i style="border:1px dashed {grey}"></i>': "gone at a break",
+        token_cell("✕", "X"): "the running sequence breaks",
     }
-    items = "".join(
-        f'<span><i style="{box};{look}"></i>{words}</span>' for look, words in samples.items()
-    )
-    cross = token_chip("the running sequence breaks", "X")
-    return f'<p class="seq-chips" style="gap:.3em 1.2em;font-size:13px">{items}{cross}</p>'
+    items = "".join(f"<span>{sign} {words}</span>" for sign, words in signs.items())
+    return f'<p class="seq-legend">{items}</p>'
 
 
 def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:

@@ -3,7 +3,7 @@
 import functools
 from importlib.resources import files
 
-from sequence_extension.figures.palette import PALETTE
+from sequence_extension.figures.palette import FONT, PALETTE
 
 # marimo hands a sheet whose title starts with its name on to the shadow root of each widget that
 # it mounts afterwards, where the page's own sheet does not reach.
@@ -26,11 +26,17 @@ def asset(name: str) -> str:
 
 @functools.cache
 def style_sheet() -> str:
-    """The page's CSS: a variable for each fill and ink of the palette, then `style.css`."""
+    """The page's CSS: a variable for each fill and ink of the palette, then `style.css`.
+
+    And one for the hatch of what is read again, and for the font of all cells.
+    """
+    grey, pale = PALETTE["axis"]["fill"], PALETTE["zero"]["fill"]
+    hatch = f"repeating-linear-gradient(120deg,{grey} 0 1.5px,{pale} 1.5px 8px)"
     colors = "".join(
         f"--seq-{name}:{entry['fill']};--seq-{name}-ink:{entry['ink']};"
         for name, entry in PALETTE.items()
     )
+    colors += f"--seq-hatch:{hatch};--seq-font:{FONT};"
     return f":root{{{colors}}}\n{asset('style.css')}"
 
 

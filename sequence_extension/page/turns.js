@@ -20,7 +20,7 @@ const WORDS = {
   held: "carried over", observation: "new observation", action: "action",
   masked: "action, masked", break: "differs here", end: "ends here", gap: "left out",
 };
-const LETTERS = { held: "=", break: "O", observation: "O", action: "A", masked: "A" };
+const LETTERS = { held: "O", break: "O", observation: "O", action: "A", masked: "A" };
 const TYPING_MS = 300;
 
 function make(tag, props = {}, ...children) {
