@@ -171,7 +171,7 @@ def test_nothing_is_cut_and_nothing_is_empty(
         assert item["size"] >= 12 or item["text"] == "✕", item
         # Vega writes what is missing as a word
         assert item["text"] not in ("null", "undefined") or "hostile" in name, item
-    boxes = [item["box"] for item in drawn.items if item["mark"] == "rect"]
+    boxes = [item["box"] for item in drawn.items if item["mark"] in ("rect", "symbol")]
     assert boxes
     assert all(right > left and bottom > top for left, top, right, bottom in boxes)
     if len(drawn.texts) < 900:
@@ -207,7 +207,7 @@ def pictures(canvas: Easel, *steps: str) -> list[Any]:
                   const found = [];
                   const walk = (mark) => (mark.items ?? []).forEach((item) =>
                     mark.marktype === "group" ? item.items.forEach(walk)
-                    : mark.marktype === "text" && found.push([item.text].flat().join(" ")));
+                    : mark.marktype === "text" && found.push([item.text].flat().join(" ").replaceAll("\\n", " ")));
                   walk(window.view.scenegraph().root);
                   return found;
                 }}"""

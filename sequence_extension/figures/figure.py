@@ -24,6 +24,7 @@ class Figure:
         lanes: Names of rows, with pixels from the top: the page keeps them in view at the left.
         focus: Pixels from the left, first and last, of what is to be in view where not all is.
         fluid: It takes less width where there is less.
+        menus: Pixels of its menus, which stand beside the drawing.
         narrow: Pixels of its height where it stacks its parts, 0 if it never does.
         bound: Further entries of the specification, such as the width of the plot.
     """
@@ -36,6 +37,7 @@ class Figure:
     lanes: Sequence[tuple[int, str]] = ()
     focus: tuple[int, int] | None = None
     fluid: bool = False
+    menus: int = 0
     narrow: int = 0
     bound: Mapping[str, Any] = field(default_factory=dict)
 

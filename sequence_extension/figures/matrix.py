@@ -201,7 +201,8 @@ def matrix_chart(
             f"{verdicts}. The table below the figure holds every cell."
         ),
         width=width,
-        height=height + MENUS,
+        height=height,
+        menus=MENUS,
         lanes=list(zip(groups["y"], groups["label"], strict=True)),
         bound=plot(
             width, height, params=[{**template["params"][0], "value": [chosen], "bind": menus}]

@@ -149,10 +149,10 @@ def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         for place, turn, part in zip(*columns, strict=True)
     ]
     rows = []
-    for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
-        drawn = cells[cells[column] != ""]
-        boxes = drawn["left"].tolist(), drawn["right"].tolist()
-        rows += [(lane, *stretch) for stretch in stretches(owners[later:], *boxes)]
+    boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
+    for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
+        _, _, lefts, rights = zip(*(box for box in boxes if box[column] != ""), strict=True)
+        rows += [(lane, *stretch) for stretch in stretches(owners[later:], lefts, rights)]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
 
 

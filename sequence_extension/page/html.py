@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,22 +138,31 @@ def details_table(
     return mo.Html(fold(summary, f"{box}{rest}{more}"))
 
 
-def figure_html(figure: Figure) -> str:
-    """HTML of a figure, for use inside other HTML.
+@cache
+def figure_frame() -> tuple[str, str] | None:
+    """What marimo writes before and behind the spec of a figure, its quotes left out.
 
-    marimo quotes the spec twice here, which makes one quote eleven characters; the same
-    element reads the spec unquoted too. Should marimo write it otherwise, it stays as is.
+    marimo quotes the spec twice, which makes one quote eleven characters; the same element reads
+    it unquoted too. None should marimo write it otherwise.
     """
-    page = mo.as_html(figure).text
+    from sequence_extension.figures.figure import Figure
+
+    page = mo.as_html(Figure({}, {}, "", 0, 0)).text
     found = re.fullmatch(r"(<[\w-]+ data-mime='[^']*' data-data=')[^']*('></[\w-]+>)", page)
-    if found is None:
-        return page
+    return (found[1], found[2]) if found else None
+
+
+def figure_html(figure: Figure) -> str:
+    """HTML of a figure, for use inside other HTML."""
+    frame = figure_frame()
+    if frame is None:
+        return mo.as_html(figure).text
     # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
     spec = json.dumps(figure.to_dict(), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for char, code in (("&", "&amp;"), ("'", "&#39;"), ("<", "\\u003c"), (">", "\\u003e")):
         spec = spec.replace(char, code)
     # half a character pair cannot travel but as its code
-    return found[1] + spec.encode("utf-8", "backslashreplace").decode() + found[2]
+    return frame[0] + spec.encode("utf-8", "backslashreplace").decode() + frame[1]
 
 
 def figure_box(
@@ -196,7 +206,8 @@ def figure_box(
     )
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
     drawn = "".join(
-        scroll_box(figure_place(one, widget or figure_html(one)), title) for one in figures
+        scroll_box(figure_place(one, figure_html(one) if widget is None else widget), title)
+        for one in figures
     )
     return mo.Html(
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
