@@ -242,8 +242,9 @@ def _(build_now):
 
 
 @app.cell(hide_code=True)
-def _(diagnosis):
-    mo.Html(page.strips.code_folds(diagnosis.rollout))
+def _(strips_drawn):
+    # folded: it waits for what is seen, like all that stands below the strips
+    mo.Html(page.strips.code_folds(strips_drawn.rollout))
     return
 
 
@@ -330,7 +331,14 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(diagnosis, strip_drawing, strip_place):
+    strips_drawn = diagnosis
     page.html.follows(page.strips.strips_view(diagnosis, strip_place, strip_drawing))
+    return (strips_drawn,)
+
+
+@app.cell(hide_code=True, expand_output=True)
+def _(strip_place, strips_drawn):
+    page.html.follows(page.strips.facts_view(strips_drawn, strip_place))
     return
 
 

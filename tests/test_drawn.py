@@ -207,9 +207,9 @@ def pictures(canvas: Easel, *steps: str) -> list[Any]:
                   const found = [];
                   const walk = (mark) => (mark.items ?? []).forEach((item) =>
                     mark.marktype === "group" ? item.items.forEach(walk)
-                    : mark.marktype === "text" && found.push([item.text].flat().join(" ").replaceAll("\\n", " ")));
+                    : mark.marktype === "text" && found.push([item.text].flat().join(" ")));
                   walk(window.view.scenegraph().root);
-                  return found;
+                  return found.map((text) => text.replaceAll("\\n", " "));
                 }}"""
             )
         )

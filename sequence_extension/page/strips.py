@@ -71,7 +71,7 @@ def strip_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
 
 
 def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
-    """The strips, what the datums count, and the same facts as a table.
+    """The strips of a rollout; of a long one the runs, and a window of single tokens.
 
     Args:
         diagnosis: Of a rollout with datums.
@@ -91,18 +91,27 @@ def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
             runs_finding(diagnosis.runs),
         )
         strips = [runs, controls, *strips]
-    counts = datum_counts(built, diagnosis.runs)
-    return mo.vstack(
-        [
-            *strips,
-            note("{}: it {}.".format(*conservation(counts))),
-            details_table(counts_shown(counts), "What the datums count"),
-            details_table(
-                strip_facts(table),
-                "The same facts as a table" if place is None else "The window as a table",
-            ),
-        ]
-    )
+    return mo.vstack(strips)
+
+
+def facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
+    """What the datums count, and what the strips show as a table.
+
+    Args:
+        diagnosis: Of any rollout.
+        place: From `window_controls`.
+    """
+    if not diagnosis.built.data:
+        return mo.Html("")
+    counts = datum_counts(diagnosis.built, diagnosis.runs)
+    folds = {
+        "What the datums count": counts_shown(counts),
+        "The same facts as a table" if place is None else "The window as a table": strip_facts(
+            strip_table(diagnosis, place)
+        ),
+    }
+    law = note("{}: it {}.".format(*conservation(counts))).text
+    return mo.Html(law + "".join(details_table(rows, name).text for name, rows in folds.items()))
 
 
 def code_folds(rollout: Rollout) -> str:
