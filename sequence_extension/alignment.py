@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import Built, datum_tensor
-from sequence_extension.text import encodable, number_text, part_name, visible_text
+from sequence_extension.text import count_of, encodable, number_text, part_name, visible_text
 from sequence_extension.turns import Run
 
 COLUMNS = [
@@ -233,3 +233,19 @@ def stretch_facts(facts: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def strip_finding(table: pd.DataFrame) -> str:
+    """One sentence for one datum of `alignment_table` (or a `window`): what is trained on."""
+    targets = len(table) - 1
+    trained = sum(value == 1 for value in table["mask"].tolist()[:targets])
+    signed = sum(value != 0 for value in table["advantage"].tolist()[:targets])
+    first, last = int(table["position"].iloc[0]), int(table["position"].iloc[-1])
+    name, these = f"Datum {table['datum'].iloc[0]}", ""
+    if first or not pd.isna(table["mask"].iloc[-1]):
+        name, these = f"{name}, only positions {first} to {last - 1}", "these "
+    if not trained:
+        return f"{name}: none of {these}{count_of(targets, 'target')} trained"
+    if not signed:
+        return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
+    return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"

@@ -262,3 +262,19 @@ def group_text(result: GroupResult) -> str:
             "if every group is constant, one is kept."
         )
     return " ".join(sentences)
+
+
+def group_finding(table: pd.DataFrame) -> str:
+    """What the group figure shows, as its title."""
+    kinds = table.drop_duplicates("letter")["member_advantage"].map(sign).tolist()
+    if set(kinds) == {"0"}:
+        return "Every reward equals the group mean: every advantage is 0, no policy gradient"
+    return (
+        f"{kinds.count('+')} above the group mean, {kinds.count('-')} below: the distance stands "
+        "on every trained token"
+    )
+
+
+def sign(value: float) -> str:
+    """The kind of an advantage; rounding noise is 0."""
+    return "0" if abs(value) < 5e-7 else "+" if value > 0 else "-"

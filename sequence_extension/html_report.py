@@ -11,19 +11,20 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, window
+from sequence_extension.alignment import alignment_table, strip_finding, window
 from sequence_extension.break_table import break_facts, break_marks, break_table, break_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.palette import PALETTE
-from sequence_extension.figures.runs import runs_chart, runs_finding
-from sequence_extension.figures.strip import strip_chart, strip_finding
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.strip import strip_chart
 from sequence_extension.html import code_spans, fold, scroll_box, table_html
 from sequence_extension.overview import WINDOW, counts_table, window_places
 from sequence_extension.report import Row, Totals
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of, printable, share_text
+from sequence_extension.turns import runs_finding
 from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence
 
 # Bytes of the whole file, and of the rollouts in detail; what is left is for the tables.

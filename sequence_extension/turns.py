@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
 from sequence_extension.rollout import chunks_to_elements, common_prefix_length, element_length
+from sequence_extension.text import count_of
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,17 @@ def datum_runs(spans: Sequence[TurnSpan]) -> list[Run]:
         cursor += span.action
         previous = span
     return runs
+
+
+def runs_finding(runs: Sequence[Run]) -> str:
+    """One sentence for a rollout that is drawn as runs."""
+    total = sum(run.length for run in runs)
+    actions = sum(run.length for run in runs if run.part == "A")
+    turns, datums = len({run.turn for run in runs}), len({run.datum for run in runs})
+    return (
+        f"{count_of(turns, 'turn')} {'makes' if turns == 1 else 'make'} "
+        f"{count_of(datums, 'datum')} of {count_of(total, 'token')}, {actions:,} of them actions"
+    )
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from sequence_extension.alignment import (
     datum_counts,
     stretch_facts,
     strip_facts,
+    strip_finding,
     window,
 )
 from sequence_extension.break_table import break_marks
@@ -49,7 +50,7 @@ from sequence_extension.figures.cells import text_width, token_label
 from sequence_extension.figures.figure import named
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import strip_chart, strip_finding, strip_template
+from sequence_extension.figures.strip import strip_chart, strip_template
 from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_cell
 from sequence_extension.page.style import asset, style_sheet
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
@@ -460,7 +461,7 @@ def test_specs_are_valid_and_described(stories: list[tuple[str, str, Any]]) -> N
         assert len(figure.description) > 60, name
         assert re.fullmatch(r"application/vnd\.vegalite\.v\d\+json", figure._mime_()[0])
     assert "11 tokens" in figures["strip"].description
-    assert "3 turns as 3 datums" in figures["runs"].description
+    assert "3 turns make 3 datums" in figures["runs"].description
 
 
 def page_bytes(figure: Any) -> int:

@@ -29,8 +29,14 @@ from tinker_cookbook.rl.train import Config
 from sequence_extension.cookbook import train_step, wait_for
 from sequence_extension.datums import build_datums, nonzero_targets
 from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
-from sequence_extension.figures.group import group_chart, group_finding, round_ticks
-from sequence_extension.group import assemble_group, group_summary, group_table, group_text
+from sequence_extension.figures.group import group_chart, round_ticks
+from sequence_extension.group import (
+    assemble_group,
+    group_finding,
+    group_summary,
+    group_table,
+    group_text,
+)
 from sequence_extension.loss import (
     RecordingClient,
     kl_penalised,

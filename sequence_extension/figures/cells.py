@@ -114,23 +114,29 @@ def filled_cells(
         looks: Fill and ink of every kind that can occur.
         box: More of the mark.
     """
-    inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
-    words = base.encode(x=pixels("x"), text="label:N")
-    inked, pale = (
-        alt.FieldOneOfPredicate(field="kind", oneOf=kinds)
-        for kinds in ([*inks], [kind for kind in looks if kind not in inks])
-    )
-    ink = alt.Scale(domain=[*inks], range=[*inks.values()])
     empty = alt.when("datum.kind == '.'").then(alt.value(GREY)).otherwise(alt.value("transparent"))
     return [
         base.mark_rect(strokeDash=[3, 3], **box).encode(
             x=pixels("left"), x2="right:Q", fill=fill_of(looks), stroke=empty
         ),
-        words.transform_filter(inked)
-        .mark_text()
-        .encode(color=alt.Color("kind:N", scale=ink, legend=None)),
-        words.transform_filter(pale).mark_text(**page_text()),
+        *inked_labels(base.encode(x=pixels("x")), looks),
     ]
+
+
+def inked_labels(
+    base: alt.Chart, looks: Mapping[str, Mapping[str, str]], **mark: Any
+) -> list[alt.Chart]:
+    """Layers of labels, each in the ink of its fill; where that is pale, in the page's colour."""
+    inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
+    inked, pale = (
+        base.encode(text="label:N").transform_filter(
+            alt.FieldOneOfPredicate(field="kind", oneOf=kinds)
+        )
+        for kinds in ([*inks], [kind for kind in looks if kind not in inks])
+    )
+    ink = alt.Scale(domain=[*inks], range=[*inks.values()])
+    color = alt.Color("kind:N", scale=ink, legend=None)
+    return [inked.mark_text(**mark).encode(color=color), pale.mark_text(**page_text(**mark))]
 
 
 def turn_layers(y: Any) -> list[alt.Chart]:

@@ -18,6 +18,7 @@ from sequence_extension.figures.cells import (
 from sequence_extension.figures.figure import Figure, named, pixels, plot, records
 from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
+from sequence_extension.group import sign
 from sequence_extension.text import number_text, signed
 
 LEFT = 8  # pixels before names
@@ -53,22 +54,6 @@ def group_template() -> Mapping[str, Any]:
             words.transform_filter("!datum.bold").mark_text(**page_text(align="left")),
         ]
     ).to_dict()
-
-
-def group_finding(table: pd.DataFrame) -> str:
-    """What the group figure shows, as its title."""
-    kinds = table.drop_duplicates("letter")["member_advantage"].map(sign).tolist()
-    if set(kinds) == {"0"}:
-        return "Every reward equals the group mean: every advantage is 0, no policy gradient"
-    return (
-        f"{kinds.count('+')} above the group mean, {kinds.count('-')} below: the distance stands "
-        "on every trained token"
-    )
-
-
-def sign(value: float) -> str:
-    """The kind of an advantage; rounding noise is 0."""
-    return "0" if abs(value) < 5e-7 else "+" if value > 0 else "-"
 
 
 def datum_cells(datum: pd.DataFrame, y: int) -> pd.DataFrame:

@@ -5,16 +5,23 @@ from functools import cache
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
-from sequence_extension.figures.cells import break_sign, fill_of, text_width, token_looks
+from sequence_extension.figures.cells import (
+    break_sign,
+    fill_of,
+    inked_labels,
+    text_width,
+    token_looks,
+)
 from sequence_extension.figures.figure import Figure, named
-from sequence_extension.figures.palette import GREY, PALETTE, RED
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
-from sequence_extension.turns import Run
+from sequence_extension.turns import Run, runs_finding
 
 WIDTH = 860  # pixels at most; less where there is less
+HATCH = 80  # lines of the hatch, were the whole width hatched
 MEANING = "position · ✕ splits · hatched: read again"
 
 
@@ -30,60 +37,34 @@ def runs_template() -> Mapping[str, Any]:
         scale=alt.Scale(nice=False),
         axis=alt.Axis(title=MEANING, tickCount=6, tickMinStep=1, titleAnchor="start"),
     )
-    runs = alt.Chart(named("runs", "datum", "start", "end", "share", "room")).encode(x=x, y=y)
-    part = {"O": "observation", "A": "action", "M": "action, masked"}
-    bars = (
-        runs.transform_calculate(part=f"{part}[datum.kind]", tokens="datum.end - datum.start")
-        .mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0)
-        .encode(
-            x2="end:Q",
-            fill=fill_of(token_looks("OAM")),
-            tooltip=["datum:Q", "turn:N", "part:N", "start:Q", "tokens:Q"],
-        )
-    )
+
+    def spans(table: str, *numbers: str) -> alt.Chart:
+        data = alt.Chart(named(table, "datum", "start", "end", *numbers))
+        return data.encode(x=x, x2="end:Q", y=y)
+
+    runs, again = spans("runs", "share", "room"), spans("again")
     # a name stands where it fits, at whatever width
-    names = runs.transform_filter("datum.label && datum.share * width > datum.room")
-    again = alt.Chart(named("again", "datum", "start", "end")).encode(x=x, x2="end:Q")
+    names = (
+        alt.Chart(named("runs", "datum", "start", "end", "share", "room"))
+        .transform_filter("datum.label && datum.share * width > datum.room")
+        .encode(x=x, y=y)
+    )
     breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
-    shown = alt.Chart(named("shown", "datum", "start", "end")).encode(x=x, x2="end:Q", y=y)
     return alt.LayerChart(
         layer=[
-            bars,
+            runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
+                fill=fill_of(token_looks("OAM")),
+                tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
+            ),
             again.mark_rule(color=GREY, strokeWidth=1.5).encode(
                 y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
             ),
-            names.transform_filter("datum.kind != 'M'")
-            .mark_text(align="left", dx=10)
-            .encode(
-                text="label:N",
-                color=alt.Color(
-                    "kind:N",
-                    legend=None,
-                    scale=alt.Scale(
-                        domain=["O", "A"],
-                        range=[PALETTE[name]["ink"] for name in ("observation", "action")],
-                    ),
-                ),
-            ),
-            names.transform_filter("datum.kind == 'M'")
-            .mark_text(**page_text(align="left", dx=10))
-            .encode(text="label:N"),
+            *inked_labels(names, token_looks("OAM"), align="left", dx=10),
             breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
             *break_sign(breaks.transform_filter("datum.sign")),
-            shown.mark_rect(filled=False, stroke=GREY, strokeWidth=3),
+            spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
         ]
     ).to_dict()
-
-
-def runs_finding(runs: Sequence[Run]) -> str:
-    """One sentence for a rollout drawn as runs."""
-    total = sum(run.length for run in runs)
-    actions = sum(run.length for run in runs if run.part == "A")
-    turns, datums = len({run.turn for run in runs}), len({run.datum for run in runs})
-    return (
-        f"{count_of(turns, 'turn')} {'makes' if turns == 1 else 'make'} "
-        f"{count_of(datums, 'datum')} of {count_of(total, 'token')}, {actions:,} of them actions"
-    )
 
 
 def runs_bars(
@@ -99,29 +80,30 @@ def runs_bars(
     """
     rows = []
     for run in runs:
-        kind = "M" if run.masked else run.part
         label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
         ahead = [at - run.start for datum, at, _ in breaks if datum == run.datum]
         free = min([at for at in ahead if 0 < at < run.length], default=run.length)
-        share = round(free / length, 4)
-        end, room = run.start + run.length, text_width(label) + 14
-        rows.append((run.datum, run.start, end, run.turn, kind, label * named, share, room))
-    names = ["datum", "start", "end", "turn", "kind", "label", "share", "room"]
-    return pd.DataFrame(rows, columns=names)
+        rows.append(
+            {
+                **{"datum": run.datum, "start": run.start, "end": run.start + run.length},
+                "turn": run.turn,
+                "kind": "M" if run.masked else run.part,
+                "label": label * named,
+                "share": round(free / length, 4),
+                "room": text_width(label) + 14,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def hatching(again: Sequence[tuple[int, int, int]], length: int) -> pd.DataFrame:
     """The table `again`: diagonals over what is read again, evenly over the whole width."""
-    pitch = length / 80
     rows = []
     for datum, start, end in again:
-        count = max(1, round((end - start) / pitch))
-        step = (end - start) / count
-        rows += [
-            (datum, round(start + step * place, 2), round(start + step * (place + 1), 2))
-            for place in range(count)
-        ]
-    return pd.DataFrame(rows, columns=["datum", "start", "end"])
+        count = max(1, round((end - start) * HATCH / length))
+        edges = np.linspace(start, end, count + 1).round(2)
+        rows.append(pd.DataFrame({"datum": datum, "start": edges[:-1], "end": edges[1:]}))
+    return pd.concat(rows) if rows else pd.DataFrame(columns=["datum", "start", "end"])
 
 
 def runs_chart(
@@ -141,23 +123,19 @@ def runs_chart(
     datums = max((run.datum for run in runs), default=0) + 1
     length = max((run.start + run.length for run in runs), default=1)
     row = max(6, min(26, 900 // datums))
+    tall = row >= 14  # enough for words
     frame = [] if shown is None else [(shown[0], shown[1], shown[1] + shown[2])]
-    actions = sum(run.length for run in runs if run.part == "A")
-    total = sum(run.length for run in runs)
+    signs = pd.DataFrame(breaks, columns=["datum", "start", "words"])
     return Figure(
         runs_template(),
         {
-            "runs": runs_bars(runs, breaks, length, row >= 14),
+            "runs": runs_bars(runs, breaks, length, tall),
             "again": hatching(again, length),
-            "breaks": pd.DataFrame(breaks, columns=["datum", "start", "words"]).assign(
-                sign="yes" if row >= 14 else ""
-            ),
+            "breaks": signs.assign(sign="yes" * tall),
             "shown": pd.DataFrame(frame, columns=["datum", "start", "end"]),
         },
         description=(
-            f"{count_of(len({run.turn for run in runs}), 'turn')} as "
-            f"{count_of(datums, 'datum')}, one row each: {total} tokens, {actions} of them "
-            f"actions; the longest datum holds {length} tokens; "
+            f"{runs_finding(runs)}. One row per datum, the longest of {length} tokens; "
             f"{count_of(len(breaks), 'break')} marked."
         ),
         width=WIDTH,

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from sequence_extension.alignment import strip_finding
 from sequence_extension.figures.cells import (
     break_layers,
     break_words,
@@ -20,7 +21,7 @@ from sequence_extension.figures.cells import (
 from sequence_extension.figures.figure import Figure, named, pixels
 from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
-from sequence_extension.text import count_of, number_text
+from sequence_extension.text import number_text
 
 STRIP_LANES = [
     "turn", "input", " ", "target", "mask", "advantage", "logprob", "target's turn", "position",
@@ -195,19 +196,3 @@ def strip_chart(
         f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",
     )
-
-
-def strip_finding(table: pd.DataFrame) -> str:
-    """One sentence for one datum of `alignment_table` (or a `window`): what is trained on."""
-    targets = len(table) - 1
-    trained = sum(value == 1 for value in table["mask"].tolist()[:targets])
-    signed = sum(value != 0 for value in table["advantage"].tolist()[:targets])
-    first, last = int(table["position"].iloc[0]), int(table["position"].iloc[-1])
-    name, these = f"Datum {table['datum'].iloc[0]}", ""
-    if first or not pd.isna(table["mask"].iloc[-1]):
-        name, these = f"{name}, only positions {first} to {last - 1}", "these "
-    if not trained:
-        return f"{name}: none of {these}{count_of(targets, 'target')} trained"
-    if not signed:
-        return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
-    return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"

@@ -16,7 +16,7 @@ from sequence_extension.alignment import (
 from sequence_extension.break_table import break_marks
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.editor.code import rollout_to_code
-from sequence_extension.figures.runs import runs_chart, runs_finding
+from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW
 from sequence_extension.formats.native import record_to_json, rollout_to_native
 from sequence_extension.page.html import (
@@ -29,6 +29,7 @@ from sequence_extension.page.html import (
 from sequence_extension.page.views import strip_figure
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
+from sequence_extension.turns import runs_finding
 
 
 def window_controls(diagnosis: Diagnosis) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import marimo as mo
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, window
+from sequence_extension.alignment import alignment_table, strip_finding, window
 from sequence_extension.break_table import (
     break_facts,
     break_marks,
@@ -19,9 +19,10 @@ from sequence_extension.break_table import (
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.group import group_chart, group_finding
-from sequence_extension.figures.runs import runs_chart, runs_finding
-from sequence_extension.figures.strip import strip_chart, strip_finding
+from sequence_extension.figures.group import group_chart
+from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.strip import strip_chart
+from sequence_extension.group import group_finding
 from sequence_extension.overview import WINDOW
 from sequence_extension.page.html import (
     code_spans,
@@ -33,6 +34,7 @@ from sequence_extension.page.html import (
 )
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of
+from sequence_extension.turns import runs_finding
 from sequence_extension.verdicts import Verdict
 from sequence_extension.wording import break_headline
 
