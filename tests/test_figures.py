@@ -656,3 +656,19 @@ def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> No
     wide = page.locator(".seq-figure .seq-scroll").first
     assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
     assert wide.get_attribute("tabindex") == "0"
+
+
+SMALL = """() => {
+  const all = (root) => [...root.querySelectorAll("*")].flatMap(
+    (e) => e.shadowRoot ? [e, ...all(e.shadowRoot)] : [e]);
+  const part = ".seq-lanes, .seq-legend, .seq-transcript, .chips, .seq-cell, .vega-bindings";
+  return all(document).filter((e) => e.closest(part) && e.textContent.trim()
+    && parseFloat(getComputedStyle(e).fontSize) < 12).map((e) => e.outerHTML.slice(0, 80));
+}"""
+
+
+def test_what_belongs_to_figures_is_12_pixels_at_least(static_page: Reader) -> None:
+    static_page.settle()
+    assert static_page.page.evaluate(SMALL) == []
+    assert static_page.page.locator(".chips .chip").count() > 5
+    assert static_page.page.locator(".seq-transcript .seq-cell").count() > 2

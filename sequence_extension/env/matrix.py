@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,6 +14,8 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import REASON_LOG
 from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.text import count_of, visible_text
+from sequence_extension.wording import cause_name
 
 # A renderer's claim beside one rollout: a mark, and what it says.
 VERDICTS = {
@@ -144,6 +146,35 @@ def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 def cell_count(datums: Any, turns: Any) -> str:
     """Datums over turns, as a cell of the matrix shows them; ? where there is none."""
     return "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
+
+
+def cell_words(
+    label: str, members: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A cell in words: what came of it and where it first breaks; and the texts at the break.
+
+    Args:
+        label: Of the row.
+        members: Rows of `matrix_table`, one per renderer that the cell stands for. Where they
+            break differently, the first one's break is told, by its name.
+    """
+    first = members[0]
+    count = "no datum" if pd.isna(first["datums"]) else count_of(int(first["datums"]), "datum")
+    made = count if pd.isna(first["datums"]) else f"{count} of {first['turns']:.0f} turns"
+    ending = "" if first["ending"] == "completed" else first["reason"] or first["ending"]
+    what = f"{label}, pupil {first['policy']}: {made}; {VERDICTS[first['verdict']][1]}"
+    what += f"; ended with {ending}" if ending else ""
+    if not first["cause"]:
+        return (what,), ()
+    names = ["turn", "position", "cause", "before", "held", "came"]
+    alike = len({tuple(str(cell[name]) for name in names) for cell in members}) == 1
+    whose = "" if alike else f" of {first['renderer']}"
+    place = f"turn {first['turn']:.0f}, position {first['position']:.0f}"
+    before, held, came = (visible_text(first[name], 60) for name in names[3:])
+    return (
+        (what, f"first break{whose}: {place}: {cause_name(first['cause'])}"),
+        (f"both had: {before}", f"held: {held}", f"the next prompt has: {came}"),
+    )
 
 
 def group_name(names: Sequence[str]) -> str:

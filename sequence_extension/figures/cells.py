@@ -139,6 +139,18 @@ def inked_labels(
     return [inked.mark_text(**mark).encode(color=color), pale.mark_text(**page_text(**mark))]
 
 
+def word_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
+    """Layers of words from the left: the column words; in bold, and as said, where bold is set."""
+    words = base.encode(text="words:N")
+    lines: dict[str, Any] = {"align": "left", "lineBreak": "\n", "lineHeight": 13}
+    return [
+        words.transform_filter("!datum.bold").mark_text(**page_text(**lines)),
+        words.transform_filter("datum.bold").mark_text(
+            **page_text(**lines, fontWeight="bold", **bold)
+        ),
+    ]
+
+
 def turn_layers(y: Any) -> list[alt.Chart]:
     """Stretches of one turn and part, from the table `turns`: a line with its label."""
     turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)

@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures.cells import text_width
-from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import GREY, PALETTE
 from sequence_extension.figures.theme import page_text
 
@@ -32,9 +32,8 @@ def areas_template() -> Mapping[str, Any]:
     """The areas on their tables `areas`, `hatch` and `words`; once per process."""
 
     def boxes(table: str) -> alt.Chart:
-        down = alt.Y("top:Q", scale=None, axis=None)
         data = alt.Chart(named(table, "left", "right", "top", "bottom"))
-        return data.encode(x=pixels("left"), x2="right:Q", y=down, y2="bottom:Q")
+        return data.encode(x=pixels("left"), x2="right:Q", y=pixels_down("top"), y2="bottom:Q")
 
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
     words = alt.Chart(named("words", "x")).encode(

@@ -70,9 +70,14 @@ def named(name: str, *numbers: str) -> alt.NamedData:
     return alt.NamedData(name=name, format=alt.CsvDataFormat(type="csv", parse=parse))
 
 
-def pixels(field: str, axis: alt.Axis | None = None) -> alt.X:
+def pixels(field: str) -> alt.X:
     """Encoding of a column that holds pixels from the left."""
-    return alt.X(f"{field}:Q", scale=None, axis=axis)
+    return alt.X(f"{field}:Q", scale=None, axis=None)
+
+
+def pixels_down(field: str = "y") -> alt.Y:
+    """Encoding of a column that holds pixels from the top."""
+    return alt.Y(f"{field}:Q", scale=None, axis=None)
 
 
 def plot(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:

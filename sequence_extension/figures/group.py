@@ -14,10 +14,10 @@ from sequence_extension.figures.cells import (
     text_width,
     token_cells,
     token_looks,
+    word_layers,
 )
-from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import GREY
-from sequence_extension.figures.theme import page_text
 from sequence_extension.group import sign
 from sequence_extension.text import number_text, signed
 
@@ -31,12 +31,12 @@ KINDS = "M0+-"  # of cells and bars
 @cache
 def group_template() -> Mapping[str, Any]:
     """The figure on its tables `bars`, `cells`, `words`, `mean`; once per process."""
-    down = alt.Y("y:Q", scale=None, axis=None)
+    down = pixels_down()
     bars = alt.Chart(named("bars", "left", "right", "end", "y")).encode(y=down)
     cells = alt.Chart(named("cells", "left", "x", "right", "y")).encode(
         y=down, tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
     )
-    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down, text="words:N")
+    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down)
     # through the bars alone: what is written stands between them
     mean = alt.Chart(named("mean", "x", "y")).encode(x=pixels("x"), y=down)
     fill = fill_of(token_looks(KINDS))
@@ -48,10 +48,7 @@ def group_template() -> Mapping[str, Any]:
             bars.mark_point(size=70, filled=True, opacity=1).encode(x=pixels("end"), fill=fill),
             mean.mark_tick(color=GREY, opacity=1, thickness=2, height=2 * BAR, orient="vertical"),
             *token_cells(cells, KINDS, height=CELL),
-            words.transform_filter("datum.bold").mark_text(
-                **page_text(align="left", fontWeight="bold")
-            ),
-            words.transform_filter("!datum.bold").mark_text(**page_text(align="left")),
+            *word_layers(words),
         ]
     ).to_dict()
 

@@ -1,20 +1,18 @@
 """Section 8: renderers against policies."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from sequence_extension.env.matrix import VERDICTS, cell_count
-from sequence_extension.figures.cells import EMPTY, filled_cells
-from sequence_extension.figures.figure import Figure, named, pixels, plot, records
+from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
+from sequence_extension.figures.cells import EMPTY, filled_cells, word_layers
+from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.theme import page_text
-from sequence_extension.text import count_of, visible_text
-from sequence_extension.wording import cause_name
 
 # Fill and ink of each verdict. Only a claim that fails is red.
 MATRIX_LOOK = {
@@ -42,9 +40,8 @@ def matrix_template() -> Mapping[str, Any]:
     A click on a cell chooses it, and so do two menus: the parameter `cell` holds row and policy.
     """
     chosen = alt.selection_point(name="cell", fields=["row", "policy"], on="click", toggle=False)
-    down = alt.Y("y:Q", scale=None, axis=None)
-    cells = alt.Chart(named("cells", "row", "left", "x", "right", "y")).encode(y=down)
-    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down, text="words:N")
+    cells = alt.Chart(named("cells", "row", "left", "x", "right", "y")).encode(y=pixels_down())
+    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
     boxes, *labels = filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
     chosen_cell = cells.transform_filter(chosen)
     # black around white: to be seen on every cell and on both pages
@@ -67,12 +64,7 @@ def matrix_template() -> Mapping[str, Any]:
             boxes.add_params(chosen),
             *labels,
             *frame,
-            words.transform_filter("!datum.bold").mark_text(
-                **page_text(align="left", lineBreak="\n", lineHeight=13)
-            ),
-            words.transform_filter("datum.bold").mark_text(
-                **page_text(align="left", fontWeight="bold")
-            ),
+            *word_layers(words),
             *texts,
         ]
     ).to_dict()
@@ -81,26 +73,6 @@ def matrix_template() -> Mapping[str, Any]:
 def lines(block: str, *texts: str) -> str:
     """Texts below each other, wrapped to the width of a block."""
     return "\n".join(line for text in texts for line in textwrap.wrap(text, BLOCKS[block][1]))
-
-
-def first_break(cells: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Where the rollouts of a cell first break, and the texts there, wrapped.
-
-    Args:
-        cells: Rows of `matrix_table`, one per renderer that the cell stands for. Where they
-            break differently, one is told, by its name.
-    """
-    first, names = cells[0], ["turn", "position", "cause", "before", "held", "came"]
-    if not first["cause"]:
-        return "", ""
-    alike = len({tuple(str(cell[name]) for name in names) for cell in cells}) == 1
-    whose = "" if alike else f" of {first['renderer']}"
-    place = f"turn {first['turn']:.0f}, position {first['position']:.0f}"
-    before, held, came = (visible_text(first[name], 60) for name in names[3:])
-    return (
-        lines("what", f"first break{whose}: {place}: {cause_name(first['cause'])}"),
-        lines("texts", f"both had: {before}", f"held: {held}", f"the next prompt has: {came}"),
-    )
 
 
 def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
@@ -119,18 +91,13 @@ def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
             members = [known[name, policy] for name in group["members"]]
             # the best known renderer speaks for its row
             members.sort(key=lambda cell: cell["renderer"] != "qwen3")
-            cell, left = members[0], 8 + column * STEP
-            mark, words = VERDICTS[cell["verdict"]]
-            count = cell_count(cell["datums"], cell["turns"])
-            made = "no datum" if count == "?" else count_of(int(cell["datums"]), "datum")
-            made += "" if count == "?" else f" of {cell['turns']:.0f} turns"
-            ending = "" if cell["ending"] == "completed" else cell["reason"] or cell["ending"]
-            ended = f"; ended with {ending}" if ending else ""
-            place, texts = first_break(members)
-            what = lines("what", f"{group['label']}, pupil {policy}: {made}; {words}{ended}")
+            verdict, left = members[0]["verdict"], 8 + column * STEP
+            count = cell_count(members[0]["datums"], members[0]["turns"])
+            what, texts = cell_words(group["label"], members)
             cells.append(
-                (row, policy, left, left + STEP // 2 - 1, left + STEP - 2, group["y"],
-                 cell["verdict"], f"{count} {mark}".strip(), f"{what}\n{place}".strip(), texts)
+                (row, policy, left, left + STEP // 2 - 1, left + STEP - 2, group["y"], verdict,
+                 f"{count} {VERDICTS[verdict][0]}".strip(), lines("what", *what),
+                 lines("texts", *texts))
             )  # fmt: skip
     names = ["row", "policy", "left", "x", "right", "y", "kind", "label", "what", "texts"]
     return pd.DataFrame(cells, columns=names)

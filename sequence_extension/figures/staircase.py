@@ -13,10 +13,10 @@ from sequence_extension.figures.cells import (
     text_width,
     token_cells,
     token_label,
+    word_layers,
 )
-from sequence_extension.figures.figure import Figure, named, pixels, records
+from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, records
 from sequence_extension.figures.palette import GREY, PALETTE, RED
-from sequence_extension.figures.theme import page_text
 
 WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
 LEFT, LINE, CELL = 26, 27, 20  # where cells start, a line of them, a cell
@@ -54,20 +54,16 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             .transform_filter(f"!datum.at || datum.at == (width < {WIDE} ? 'below' : 'beside')")
         )
 
-    def down(column: str) -> alt.Y:
-        return alt.Y(f"{column}:Q", scale=None, axis=None)
-
     cells = shown("cells", "left", "x", "right", "y").encode(
-        y=down("y"), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
+        y=pixels_down(), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
     )
     box = cells.encode(x=pixels("left"), x2="right:Q")
     again = box.transform_filter("datum.kind == '='")
     words = (
         shown("words", "shown", "x", "y")
         .transform_filter(f"!datum.shown || datum.shown == {turns.name}")
-        .encode(x=pixels("x"), y=down("y"), text="words:N")
+        .encode(x=pixels("x"), y=pixels_down())
     )
-    title = page_text(align="left", fontSize=14, fontWeight="bold")
     bracket = (
         shown("turns", "left", "right", "top", "bottom")
         .transform_aggregate(
@@ -75,12 +71,12 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         )
         .mark_rule(color=GREY, strokeWidth=2, strokeCap="square")
     )
-    breaks = shown("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=down("y"))
+    breaks = shown("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=pixels_down())
     return (
         alt.layer(
-            bracket.encode(x=pixels("left"), y=down("top"), y2="bottom:Q"),
+            bracket.encode(x=pixels("left"), y=pixels_down("top"), y2="bottom:Q"),
             *(
-                bracket.encode(x=pixels("left"), x2="right:Q", y=down(end))
+                bracket.encode(x=pixels("left"), x2="right:Q", y=pixels_down(end))
                 for end in ("top", "bottom")
             ),
             *token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
@@ -92,11 +88,10 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             box.transform_filter("datum.mask == '1'").mark_rule(
                 color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
             ),
-            words.transform_filter("datum.bold").mark_text(**title),
-            words.transform_filter("!datum.bold").mark_text(**page_text(align="left")),
+            *word_layers(words, fontSize=14),
             breaks.mark_tick(
                 color=RED, opacity=1, thickness=3, height=CELL + 6, orient="vertical"
-            ).encode(x=pixels("edge"), y=down("line")),
+            ).encode(x=pixels("edge"), y=pixels_down("line")),
             *break_sign(breaks),
         )
         .add_params(scenario, turns)
