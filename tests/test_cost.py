@@ -250,7 +250,7 @@ def test_areas_are_in_proportion_and_add_up() -> None:
         # the hatch stays in its area
         hatch, (_, area) = tables["hatch"], records(tables["areas"])
         assert area["left"] <= hatch["left"].min() < hatch["right"].max() <= area["right"]
-        assert {*hatch["top"], *hatch["bottom"]} == {area["top"], area["bottom"]}
+        assert area["top"] <= hatch["bottom"].min() < hatch["top"].max() <= area["bottom"]
 
 
 def test_names_of_curves_keep_clear_of_each_other() -> None:

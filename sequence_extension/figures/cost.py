@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -62,8 +61,9 @@ def areas_chart(once: int, total: int) -> Figure:
         areas.append((x, x + side, SIDE - side, SIDE, name))
         words.append((x, f"{name}|{tokens:,}"))
         if name == "read again":
-            edges = [*range(x, x + side, HATCH), x + side]
-            hatch = [(*pair, SIDE, SIDE - side) for pair in pairwise(edges)]
+            for foot in range(x - side + HATCH, x + side, HATCH):
+                start, end = max(foot, x), min(foot + side, x + side)
+                hatch.append((start, end, SIDE - (start - foot), SIDE - (end - foot)))
         x += max(side, text_width(name)) + 24
     words.append((x, f"in all|{total / once:.1f} times"))
     box = ["left", "right", "top", "bottom"]
@@ -101,22 +101,18 @@ def curves_template() -> Mapping[str, Any]:
     names = alt.Chart(named("names", "y")).encode(
         x=alt.value(CURVES), y=alt.Y("y:Q", scale=None), text="words:N"
     )
-    return (  # type: ignore[no-any-return]
-        alt.layer(
-            curves.mark_line(strokeWidth=2.5).encode(
-                stroke=alt.Stroke("pattern:N", scale=color, legend=None),
-                strokeDash=alt.StrokeDash("pattern:N", scale=dash, legend=None),
-            ),
-            curves.mark_point(filled=True, size=60, opacity=1).encode(
-                fill=alt.Fill("pattern:N", scale=color, legend=None),
-                shape=alt.Shape("pattern:N", scale=shape, legend=None),
-                tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
-            ),
-            names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=LINE)),
-        )
-        .resolve_scale(y="independent")
-        .to_dict()
-    )
+    return alt.layer(
+        curves.mark_line(strokeWidth=2.5).encode(
+            stroke=alt.Stroke("pattern:N", scale=color, legend=None),
+            strokeDash=alt.StrokeDash("pattern:N", scale=dash, legend=None),
+        ),
+        curves.mark_point(filled=True, size=60, opacity=1).encode(
+            fill=alt.Fill("pattern:N", scale=color, legend=None),
+            shape=alt.Shape("pattern:N", scale=shape, legend=None),
+            tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
+        ),
+        names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=LINE)),
+    ).to_dict()
 
 
 def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
