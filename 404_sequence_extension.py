@@ -223,10 +223,10 @@ def _(build_now):
 
 
 @app.cell(hide_code=True)
-def _(build_now):
+def _(build_now, settled):
     # Only where readers have an address of their own; in the editor it belongs to marimo.
     # Written through a local name: cells that refer to the parameters would run again.
-    _note = ""
+    _, _note = settled, ""
     if mo.app_meta().mode == "run":
         _wanted, _note = editor.address.address_of(
             build_now.scenario, build_now.drafts, next(iter(editor.scenarios.scenarios()))
@@ -242,9 +242,8 @@ def _(build_now):
 
 
 @app.cell(hide_code=True)
-def _(strips_drawn):
-    # folded: it waits for what is seen, like all that stands below the strips
-    mo.Html(page.strips.code_folds(strips_drawn.rollout))
+def _(settled):
+    mo.Html(page.strips.code_folds(settled.rollout))
     return
 
 
@@ -336,9 +335,18 @@ def _(diagnosis, strip_drawing, strip_place):
     return (strips_drawn,)
 
 
+@app.cell(hide_code=True)
+def _(build_now, strips_drawn):
+    # What is folded or out of sight waits until the browser has drawn the strips anew.
+    if build_now.serial:
+        page.idea.wait_for_browser(0.12)
+    settled = strips_drawn
+    return (settled,)
+
+
 @app.cell(hide_code=True, expand_output=True)
-def _(strip_place, strips_drawn):
-    page.html.follows(page.strips.facts_view(strips_drawn, strip_place))
+def _(settled, strip_place):
+    page.html.follows(page.strips.facts_view(settled, strip_place))
     return
 
 
@@ -355,14 +363,14 @@ def _():
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(diagnosis):
-    page.html.follows(page.reasons.breaks_of(diagnosis))
+def _(settled):
+    page.html.follows(page.reasons.breaks_of(settled))
     return
 
 
 @app.cell(hide_code=True)
-def _(diagnosis):
-    page.html.follows(page.reasons.verdicts_view(diagnosis))
+def _(settled):
+    page.html.follows(page.reasons.verdicts_view(settled))
     return
 
 
@@ -387,8 +395,8 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(diagnosis):
-    page.html.follows(page.reasons.treatments_view(diagnosis))
+def _(settled):
+    page.html.follows(page.reasons.treatments_view(settled))
     return
 
 
@@ -412,8 +420,8 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(diagnosis):
-    page.html.follows(page.reasons.cost_view(diagnosis))
+def _(settled):
+    page.html.follows(page.reasons.cost_view(settled))
     return
 
 

@@ -16,14 +16,15 @@ from sequence_extension.staircase import staircase_facts, staircase_tables
 PAUSE_S = 0.4
 
 
-def wait_for_browser() -> None:
+def wait_for_browser(seconds: float = PAUSE_S) -> None:
     """Let the browser of a served app draw the first figure before the rest of the page arrives.
 
     Else it mounts all other outputs first, and the figure is there more than a second later. The
-    whole page takes no longer, as the browser is what is waited for.
+    whole page takes no longer, as the browser is what is waited for. After an edit the strips are
+    waited for in the same way.
     """
     if mo.app_meta().mode == "run":
-        time.sleep(PAUSE_S)
+        time.sleep(seconds)
 
 
 @once
