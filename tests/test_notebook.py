@@ -9,6 +9,7 @@
 """
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -109,3 +110,15 @@ def test_readers_who_arrive_together_all_get_the_figure() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=240
     )
     assert done.stdout.strip() == str([True] * 5), done.stderr
+
+
+def test_what_is_out_of_sight_waits_for_the_strips() -> None:
+    """After an edit: its cells take what the cell of the strips, and a pause, hand on."""
+    cells = SOURCE.split("@app.cell")
+    later = ("code_folds(", "facts_view(", "address_of(", "breaks_of(", "cost_view(")
+    for name in (*later, "verdicts_view(", "treatments_view("):
+        (cell,) = [cell for cell in cells if name in cell]
+        assert re.search(r"def _\([^)]*\bsettled\b", cell), name
+    (pause,) = [cell for cell in cells if "return (settled,)" in cell]
+    assert "strips_drawn" in pause
+    assert "wait_for_browser" in pause

@@ -7,16 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import (
-    break_layers,
-    break_words,
-    lane_figure,
-    places,
-    stretches,
-    token_cells,
-    token_label,
-    turn_layers,
-)
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import page_text
@@ -44,8 +35,8 @@ def break_template() -> Mapping[str, Any]:
     )
     framed = cells.transform_filter("datum.framed")
     return alt.layer(
-        *turn_layers(alt.YDatum("turn")),
-        *token_cells(cells),
+        *draw.turn_layers(alt.YDatum("turn")),
+        *draw.token_cells(cells),
         framed.mark_rect(filled=False, stroke=RED, strokeWidth=2.5).encode(
             x=pixels("left"), x2="right:Q"
         ),
@@ -55,7 +46,7 @@ def break_template() -> Mapping[str, Any]:
             .encode(x=pixels("x"), y=alt.YDatum(lane), text="index:N")
             for side, lane in SIDES.values()
         ),
-        *break_layers(
+        *draw.break_layers(
             alt.YDatum("turn", bandPosition=0), alt.Y2Datum("next prompt", bandPosition=1)
         ),
     ).to_dict()
@@ -73,7 +64,7 @@ def side_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
         cut = row["count"] > 1
         there = row[f"{side}_index"] != "" and (cut or row[f"{side}_id"] != "")
         alone = there and not cut  # one token, not many that are left out
-        label = token_label(row[f"{side}_id"], row[f"{side}_text"]) if alone else ""
+        label = draw.token_label(row[f"{side}_id"], row[f"{side}_text"]) if alone else ""
         kind = "0" if cut else row["part"] if side == "held" else "O"
         cells.append(
             {
@@ -100,7 +91,7 @@ def break_chart(table: pd.DataFrame) -> Figure:
         table: From `break_table`.
     """
     sides = [side_cells(table, side) for side in SIDES]
-    boxes = places((held["label"], new["label"]) for held, new in zip(*sides, strict=True))
+    boxes = draw.places((held["label"], new["label"]) for held, new in zip(*sides, strict=True))
     cells = [
         {**cell, "left": box[0], "x": box[1], "right": box[2]}
         for side in sides
@@ -115,14 +106,14 @@ def break_chart(table: pd.DataFrame) -> Figure:
     label = break_label(table)
     sums = table.groupby("kind")["count"].sum()
     told = [f"{count_of(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
-    turns = stretches(owners, lefts, rights)
-    return lane_figure(
+    turns = draw.stretches(owners, lefts, rights)
+    return draw.lane_figure(
         break_template(),
         BREAK_LANES,
         {
             "cells": pd.DataFrame(cells),
             "turns": pd.DataFrame(turns, columns=["left", "right", "label"]),
-            "breaks": break_words([(at, label)], rights[-1]),
+            "breaks": draw.break_words([(at, label)], rights[-1]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "
         f"{'; '.join(told) or 'Nothing differs'}.",
@@ -134,7 +125,7 @@ def break_label(table: pd.DataFrame) -> str:
     labels = {}
     for mark, side in (("expected", "held"), ("got", "new")):
         for row in table[table["mark"].str.contains(mark)].to_dict("records"):
-            labels[mark] = token_label(row[f"{side}_id"], row[f"{side}_text"])
+            labels[mark] = draw.token_label(row[f"{side}_id"], row[f"{side}_text"])
             labels[f"{mark} at"] = row[f"{side}_index"]
     came = f"got {labels['got']}" if "got" in labels else "the observation ends"
     if "expected" not in labels:

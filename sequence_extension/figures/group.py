@@ -8,14 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import (
-    fill_of,
-    places,
-    text_width,
-    token_cells,
-    token_looks,
-    word_layers,
-)
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import GREY
 from sequence_extension.group import sign
@@ -39,7 +32,7 @@ def group_template() -> Mapping[str, Any]:
     words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down)
     # through the bars alone: what is written stands between them
     mean = alt.Chart(named("mean", "x", "y")).encode(x=pixels("x"), y=down)
-    fill = fill_of(token_looks(KINDS))
+    fill = draw.fill_of(draw.token_looks(KINDS))
     return alt.LayerChart(
         layer=[
             bars.mark_rect(height=BAR, cornerRadius=0).encode(
@@ -47,8 +40,8 @@ def group_template() -> Mapping[str, Any]:
             ),
             bars.mark_point(size=70, filled=True, opacity=1).encode(x=pixels("end"), fill=fill),
             mean.mark_tick(color=GREY, opacity=1, thickness=2, height=2 * BAR, orient="vertical"),
-            *token_cells(cells, KINDS, height=CELL),
-            *word_layers(words),
+            *draw.token_cells(cells, KINDS, height=CELL),
+            *draw.word_layers(words),
         ]
     ).to_dict()
 
@@ -64,7 +57,7 @@ def datum_cells(datum: pd.DataFrame, y: int) -> pd.DataFrame:
         labels.append(label if part == before else f"{part} {label}")
         kinds.append(sign(advantage) if mask else "M" if part == "A" else "0")
         before = part
-    boxes = places([[label] for label in labels], 22, CELLS)
+    boxes = draw.places([[label] for label in labels], 22, CELLS)
     shown[["left", "x", "right"]] = boxes
     return shown.assign(y=y, kind=kinds, label=labels)
 
@@ -94,7 +87,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
 
     ticks = [(number_text(tick), pixel(tick)) for tick in round_ticks(low, high)]
     words: list[tuple[int, int, str, str]] = [
-        *((x - text_width(tick) // 2, 10, tick, "") for tick, x in ticks),
+        *((x - draw.text_width(tick) // 2, 10, tick, "") for tick, x in ticks),
         (CELLS + SCALE + 14, 10, "total reward", ""),
         (pixel(mean) - 40, 30, f"group mean {number_text(mean, 3)}", ""),
     ]
@@ -117,7 +110,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
             y += LINE
         y += 10
     frame = pd.concat(cells) if cells else pd.DataFrame()
-    ends = [x + text_width(text) for x, _, text, _ in words]
+    ends = [x + draw.text_width(text) for x, _, text, _ in words]
     width = int(max([*ends, frame["right"].max() if cells else 0]))
     names = ["left", "right", "end", "y", "kind"]
     return Figure(

@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
-from sequence_extension.figures.cells import EMPTY, filled_cells, word_layers
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.theme import page_text
@@ -20,7 +20,7 @@ MATRIX_LOOK = {
     "better": {"fill": "#0072B2", "ink": "#FFFFFF"},
     "split": {"fill": "#8B949E", "ink": "#0B0F14"},
     "broken": PALETTE["break"],
-    "none": EMPTY,
+    "none": draw.EMPTY,
 }
 STEP, ROW = 64, 24  # pixels of a cell
 HEAD = 56  # pixels above, for the names of the policies
@@ -42,7 +42,7 @@ def matrix_template() -> Mapping[str, Any]:
     chosen = alt.selection_point(name="cell", fields=["row", "policy"], on="click", toggle=False)
     cells = alt.Chart(named("cells", "row", "left", "x", "right", "y")).encode(y=pixels_down())
     words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
-    boxes, *labels = filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
+    boxes, *labels = draw.filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
     chosen_cell = cells.transform_filter(chosen)
     # black around white: to be seen on every cell and on both pages
     frame = [
@@ -64,7 +64,7 @@ def matrix_template() -> Mapping[str, Any]:
             boxes.add_params(chosen),
             *labels,
             *frame,
-            *word_layers(words),
+            *draw.word_layers(words),
             *texts,
         ]
     ).to_dict()

@@ -8,13 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from sequence_extension.figures.cells import (
-    break_sign,
-    fill_of,
-    inked_labels,
-    text_width,
-    token_looks,
-)
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named
 from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
@@ -53,15 +47,15 @@ def runs_template() -> Mapping[str, Any]:
     return alt.LayerChart(
         layer=[
             runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
-                fill=fill_of(token_looks("OAM")),
+                fill=draw.fill_of(draw.token_looks("OAM")),
                 tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
             ),
             again.mark_rule(color=GREY, strokeWidth=1.5).encode(
                 y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
             ),
-            *inked_labels(names, token_looks("OAM"), align="left", dx=10),
+            *draw.inked_labels(names, draw.token_looks("OAM"), align="left", dx=10),
             breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
-            *break_sign(breaks.transform_filter("datum.sign")),
+            *draw.break_sign(breaks.transform_filter("datum.sign")),
             spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
         ]
     ).to_dict()
@@ -90,7 +84,7 @@ def runs_bars(
                 "kind": "M" if run.masked else run.part,
                 "label": label * named,
                 "share": round(free / length, 4),
-                "room": text_width(label) + 14,
+                "room": draw.text_width(label) + 14,
             }
         )
     return pd.DataFrame(rows)

@@ -7,14 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import (
-    GAP,
-    break_sign,
-    text_width,
-    token_cells,
-    token_label,
-    word_layers,
-)
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, records
 from sequence_extension.figures.palette import GREY, PALETTE, RED
 
@@ -79,7 +72,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
                 bracket.encode(x=pixels("left"), x2="right:Q", y=pixels_down(end))
                 for end in ("top", "bottom")
             ),
-            *token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
+            *draw.token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
             # narrow cells with a diagonal each make a hatch
             again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
             again.encode(y2="y:Q").mark_rule(
@@ -88,11 +81,11 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             box.transform_filter("datum.mask == '1'").mark_rule(
                 color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
             ),
-            *word_layers(words, fontSize=14),
+            *draw.word_layers(words, fontSize=14),
             breaks.mark_tick(
                 color=RED, opacity=1, thickness=3, height=CELL + 6, orient="vertical"
             ).encode(x=pixels("edge"), y=pixels_down("line")),
-            *break_sign(breaks),
+            *draw.break_sign(breaks),
         )
         .add_params(scenario, turns)
         .to_dict()
@@ -104,13 +97,13 @@ def cell_lines(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
     rows, x = [], LEFT
     for cell in cells:
         again = cell["kind"] == "="
-        label = "" if again else token_label(cell["id"], cell["text"])
-        width = AGAIN if again else max(26, text_width(label) + 10)
+        label = "" if again else draw.token_label(cell["id"], cell["text"])
+        width = AGAIN if again else max(26, draw.text_width(label) + 10)
         for _ in range(cell["tokens"] if again else 1):
             if x + width > WIDTH:
                 x, y = LEFT, y + LINE
-            place = {"left": left + x, "x": left + x + (width - GAP) // 2, "y": y}
-            rows.append({**cell, **place, "right": left + x + width - GAP, "label": label})
+            place = {"left": left + x, "x": left + x + (width - draw.GAP) // 2, "y": y}
+            rows.append({**cell, **place, "right": left + x + width - draw.GAP, "label": label})
             x += width
     return rows
 

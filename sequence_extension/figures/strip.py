@@ -8,16 +8,7 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.alignment import strip_finding
-from sequence_extension.figures.cells import (
-    break_layers,
-    break_words,
-    lane_figure,
-    places,
-    stretches,
-    token_cells,
-    token_label,
-    turn_layers,
-)
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels
 from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
@@ -73,16 +64,18 @@ def declare_strip() -> alt.LayerChart:
     start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
     return alt.LayerChart(
         layer=[
-            *turn_layers(y),
+            *draw.turn_layers(y),
             moves.mark_rule(color=GREY).encode(
                 x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
             ),
             moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
                 x=pixels("x"), y=head, fill=alt.value(GREY)
             ),
-            *token_cells(cells, "OAM0+-!"),
+            *draw.token_cells(cells, "OAM0+-!"),
             position.mark_text(**page_text()),
-            *break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)),
+            *draw.break_layers(
+                alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
+            ),
         ]
     )
 
@@ -102,7 +95,7 @@ def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
         A row per position, as `COLUMNS` names it.
     """
     ids, parts = table["label"].tolist(), table["part"].tolist()
-    labels = [token_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
+    labels = [draw.token_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
     positions, turns = table["position"].tolist(), table["turn"].tolist()
     masks, advantages, logprobs = (
         ["", *texts_of(table[name].tolist()[:-1], sign)]
@@ -118,7 +111,7 @@ def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     inputs = [("", "", "")] * begins + own
     targets = [never] * begins + loss[1:] + [("",) * 6]
     pairs = list(zip(inputs, targets, strict=True))[: len(inputs) - (not ends)]
-    boxes = places((left[0], right[0], *right[2:5]) for left, right in pairs)
+    boxes = draw.places((left[0], right[0], *right[2:5]) for left, right in pairs)
     first = positions[0] - begins
     return [
         (first + at, *left, *right, *box)
@@ -153,7 +146,7 @@ def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
     for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
         _, _, lefts, rights = zip(*(box for box in boxes if box[column] != ""), strict=True)
-        rows += [(lane, *stretch) for stretch in stretches(owners[later:], lefts, rights)]
+        rows += [(lane, *stretch) for stretch in draw.stretches(owners[later:], lefts, rights)]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
 
 
@@ -185,13 +178,13 @@ def strip_chart(
     marks = [
         (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
     ]
-    return lane_figure(
+    return draw.lane_figure(
         template or strip_template(),
         STRIP_LANES,
         {
             "cells": cells,
             "turns": strip_turns(cells, table),
-            "breaks": break_words(marks, int(cells["right"].iloc[-1])),
+            "breaks": draw.break_words(marks, int(cells["right"].iloc[-1])),
         },
         f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",
