@@ -887,37 +887,38 @@ def _():
     own_paste = mo.ui.text_area(
         value=seq.overview.example_rollouts(),
         rows=4,
-        debounce=True,
+        debounce=600,  # milliseconds
         full_width=True,
         label=f"or, without a file, text of up to {formats.bounded.MAX_PASTE_CHARS:,} characters "
-        "(here an example)",
+        "(here an example), read when you pause",
     )
+    own_last = {}  # what could be read last: it stays while a text is being mended
     page.html.control_panel({"upload": own_upload, "paste": own_paste})
-    return own_paste, own_upload
+    return own_last, own_paste, own_upload
 
 
 @app.cell(hide_code=True)
-def _(own_paste, own_upload):
-    own_reading, own_overview, own_source = page.files.read_input(own_upload, own_paste.value)
-    return own_overview, own_reading, own_source
+def _(own_last, own_paste, own_upload):
+    own_read = page.files.read_input(own_upload, own_paste.value, own_last)
+    return (own_read,)
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(own_overview, own_reading, own_source):
-    page.files.reading_view(own_reading, own_overview, own_source)
+def _(own_read):
+    page.files.reading_view(own_read)
     return
 
 
 @app.cell(hide_code=True)
-def _(own_overview):
-    own_table = page.files.rollout_menu(own_overview)
-    own_table if len(own_overview.table) else None
+def _(own_read):
+    own_table = page.files.rollout_menu(own_read)
+    own_table if len(own_read.reading.rollouts) else None
     return (own_table,)
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(own_overview, own_reading, own_table):
-    own_diagnosis = page.files.chosen_diagnosis(own_reading, own_overview, own_table)
+def _(own_read, own_table):
+    own_diagnosis = page.files.chosen_diagnosis(own_read, own_table)
     mo.vstack(page.files.diagnosis_views(own_diagnosis)) if own_diagnosis else None
     return (own_diagnosis,)
 

@@ -5,9 +5,11 @@ Invariants:
 1. Escaped: text of a file is never markup.
 2. Window: it starts at the first break, and shows the rows of the real alignment.
 3. Example: what the field holds at first shows good and bad.
+4. Last: what could be read stays, and is named, until something else can be read.
 """
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,8 +28,10 @@ from sequence_extension.overview import (
     window_places,
 )
 from sequence_extension.page.files import (
+    Read,
     datum_rows,
     diagnosis_views,
+    read_input,
     reading_view,
     window_views,
 )
@@ -36,12 +40,13 @@ from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import turn_words
 
+NO_FILE = SimpleNamespace(value=())
 EVIL = "<img src=x onerror=alert(1)>"
 
 
 def shown(*trajectories: Any) -> str:
     reading = read_bounded(json.dumps(list(trajectories)))
-    views = [reading_view(reading, overview(reading.rollouts), "rollouts.json")]
+    views = [reading_view(Read(reading, overview(reading.rollouts), "rollouts.json"))]
     for rollout in reading.rollouts:
         views += diagnosis_views(diagnose(rollout))
     return "".join(view.text for view in views)
@@ -84,6 +89,27 @@ def test_example_is_valid_and_holds_a_split() -> None:
     assert (len(reading.rollouts), len(reading.issues)) == (3, 0)
     assert found.totals.causes
     assert sum(found.table["advantage"]) == pytest.approx(0)
+
+
+def test_what_could_be_read_stays_while_a_text_is_mended() -> None:
+    """Invariant 4."""
+    last: dict[str, Read] = {}
+    good = read_input(NO_FILE, example_rollouts(), last)
+    assert (good.source, good.failed) == ("the text", None)
+    for text in ("{", "", "[]", "x" * 2_000_000):
+        mended = read_input(NO_FILE, text, last)
+        assert mended.overview is good.overview
+        told = reading_view(mended).text
+        assert "No rollout in the text can be shown. Still shown: the text, read before." in told
+        assert "role" in told or text == "[]"
+        assert "<b>3 rollouts</b>" in told
+    broken = SimpleNamespace(value=(1,), contents=lambda: b"\x80\x02pickle", name=lambda: "a.pt")
+    told = reading_view(read_input(broken, example_rollouts(), last)).text
+    assert "No rollout in the file a.pt can be shown. Still shown: the text" in told
+    assert read_input(NO_FILE, example_rollouts(), last).failed is None
+    nothing = reading_view(read_input(NO_FILE, "{", {})).text
+    assert "No rollout in the text can be shown.</" in nothing
+    assert "Still" not in nothing
 
 
 CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()

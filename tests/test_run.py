@@ -851,7 +851,7 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
     text = whole_text(run_page)
     assert "4 refused." in text
     assert re.search(r"tokens through the model: \d+% of [\d,]+ if no turn merged", text)
-    counted = run_page.page.get_by_role("group", name="Causes and warnings by count")
+    counted = run_page.page.get_by_role("group", name="Causes and warnings, and what helps")
     assert re.search(r"splits\s+end token\s+143", counted.inner_text())
 
     # an overview, then details of the first that is worth it

@@ -2,6 +2,7 @@
 
 import html
 import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import marimo as mo
@@ -11,6 +12,7 @@ from sequence_extension.alignment import alignment_table, strip_facts, window
 from sequence_extension.break_table import break_marks, break_table, break_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.figures.causes import causes_chart, causes_finding
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.formats.bounded import (
     MAX_PAGE_ROLLOUTS,
@@ -66,13 +68,35 @@ def issues_view(reading: Reading, most: int = 10) -> str:
     return "".join(parts)
 
 
-def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
+@dataclass(frozen=True)
+class Read:
+    """What is shown of the two inputs: the last one that held a rollout.
+
+    Attributes:
+        reading, overview: Its rollouts.
+        source: Which input it is.
+        failed, failed_source: What came after it and holds no rollout, if anything.
+    """
+
+    reading: Reading
+    overview: Overview
+    source: str
+    failed: Reading | None = None
+    failed_source: str = ""
+
+
+def reading_view(read: Read) -> mo.Html:
     """What a file holds: what could not be read, sums, causes by count, the price."""
-    totals = found.totals
-    parts = [issues_view(reading)]
+    totals, source = read.overview.totals, read.source
+    parts = []
+    if read.failed is not None:
+        parts.append(issues_view(read.failed))
+        kept = f" Still shown: {source}, read before." if totals.rollouts else ""
+        sentence = f"No rollout in {read.failed_source} can be shown.{kept}"
+        parts.append(note(sentence, "look").text)
     if not totals.rollouts:
-        parts.append(note(f"No rollout can be shown: {source} holds none that can be read.").text)
         return mo.Html("".join(parts))
+    parts.append(issues_view(read.reading))
     counts = sorted(totals.datums_per_rollout.items())
     spread = (
         f"{counts[0][0]} to {counts[-1][0]} a rollout"
@@ -93,8 +117,11 @@ def reading_view(reading: Reading, found: Overview, source: str) -> mo.Html:
         f"{share_text(totals.processed, totals.unmerged)}.",
     ]
     parts += [f"<p>{line}</p>" for line in lines]
+    if totals.causes:
+        drawn = causes_chart(totals.causes)
+        parts.append(figure_box(drawn, causes_finding(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
-        counted, title = counts_table(totals), "Causes and warnings by count"
+        counted, title = counts_table(totals), "Causes and warnings, and what helps"
         parts.append(table_box(counted, title, name="seq-told", code=["what helps"]).text)
     return mo.Html("".join(parts))
 
@@ -182,8 +209,14 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
     ]
 
 
-def read_input(upload: Any, text: str) -> tuple[Reading, Overview, str]:
-    """What was uploaded, or without a file the text; its overview; and which of them it is."""
+def read_input(upload: Any, text: str, last: dict[str, Read]) -> Read:
+    """What was uploaded, or without a file the text.
+
+    Args:
+        upload, text: The two inputs.
+        last: Keeps what was read; it stays where what comes next holds no rollout.
+    """
+    source = f"the file {upload.name()}" if upload.value else "the text"
     with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
         if upload.value:
             reading = read_bounded(upload.contents())
@@ -192,25 +225,26 @@ def read_input(upload: Any, text: str) -> tuple[Reading, Overview, str]:
         else:
             sentence = "The text is too long to paste; upload it as a file."
             reading = Reading((), (FileIssue(sentence),))
-        return (
-            reading,
-            overview(reading.rollouts),
-            f"the file {upload.name()}" if upload.value else "the text",
-        )
+        if reading.rollouts:
+            last["read"] = Read(reading, overview(reading.rollouts), source)
+            return last["read"]
+    kept = last.get("read", Read(Reading((), ()), overview(()), ""))
+    return replace(kept, failed=reading, failed_source=source)
 
 
-def rollout_menu(listed: Overview) -> Any:
+def rollout_menu(read: Read) -> Any:
     """The rollouts as a table, the worst chosen."""
-    return mo.ui.anywidget(RowTable(listed.table, "Choose a rollout, worst first."))
+    return mo.ui.anywidget(RowTable(read.overview.table, "Choose a rollout, worst first."))
 
 
-def chosen_diagnosis(reading: Reading, listed: Overview, menu: Any) -> Diagnosis | None:
+def chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
     """The diagnosis of the chosen rollout, with its advantage where its group tells it."""
-    if not len(listed.table):
+    table = read.overview.table
+    if not len(table):
         return None
-    index = int(listed.table["#"].iloc[menu.value["chosen"]])
-    advantage = listed.advantages[index]
-    return diagnose(reading.rollouts[index], advantage=1.0 if advantage is None else advantage)
+    index = int(table["#"].iloc[menu.value["chosen"]])
+    advantage = read.overview.advantages[index]
+    return diagnose(read.reading.rollouts[index], advantage=1.0 if advantage is None else advantage)
 
 
 def place_menu(diagnosis: Diagnosis | None) -> Any:

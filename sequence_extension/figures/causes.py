@@ -1,0 +1,64 @@
+"""How often each cause splits a turn, over all rollouts of a file."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from sequence_extension.figures.figure import Figure, named
+from sequence_extension.figures.palette import RED
+from sequence_extension.figures.theme import page_text
+from sequence_extension.text import by_count, count_of, counts_text
+from sequence_extension.wording import cause_name
+
+ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
+
+
+@cache
+def causes_template() -> Mapping[str, Any]:
+    """The figure on its table `causes`; once per process."""
+    axis = alt.Axis(title=None, labelFontSize=13, labelLimit=200)
+    bars = alt.Chart(named("causes", "turns")).encode(
+        y=alt.Y("cause:N", sort=None, axis=axis),
+        x=alt.X("turns:Q", axis=None, scale=alt.Scale(domainMin=0, nice=False)),
+    )
+    counts = bars.mark_text(**page_text(align="left", dx=5, fontSize=13))
+    return alt.LayerChart(
+        layer=[
+            bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7}),
+            counts.encode(text=alt.Text("turns:Q", format=",")),
+        ]
+    ).to_dict()
+
+
+def causes_chart(causes: Mapping[str, int]) -> Figure:
+    """A bar for each cause, the most frequent first, with its number of turns.
+
+    Args:
+        causes: Turns that split, by cause; at least one.
+    """
+    rows = [(cause_name(cause), turns) for cause, turns in by_count(causes)]
+    return Figure(
+        causes_template(),
+        {"causes": pd.DataFrame(rows, columns=["cause", "turns"])},
+        description=f"{causes_finding(causes)}: {counts_text(dict(rows))}.",
+        width=BARS + 130,
+        height=ROW * len(rows),
+        bound={
+            "width": BARS,
+            "height": ROW * len(rows),
+            "padding": {"left": 0, "right": 40, "top": 0, "bottom": 0},
+        },
+    )
+
+
+def causes_finding(causes: Mapping[str, int]) -> str:
+    """The figure in a sentence."""
+    total = sum(causes.values())
+    (most, often), *others = by_count(causes)
+    verb = "splits" if total == 1 else "split"
+    if not others:
+        return f"{count_of(total, 'turn')} {verb}, by the cause {cause_name(most)}"
+    return f"{count_of(total, 'turn')} {verb}, {often:,} of them by the cause {cause_name(most)}"

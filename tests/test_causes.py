@@ -1,0 +1,30 @@
+"""Causes by count, drawn.
+
+1. A bar for each cause, the longest first, with its number; no bar is cut.
+2. The finding and the description name counts.
+"""
+
+from sequence_extension.breaks import CAUSES
+from sequence_extension.figures.causes import causes_chart, causes_finding
+
+
+def test_a_bar_for_each_cause_the_longest_first() -> None:
+    """Invariant 1."""
+    counts = {cause: 3 + place for place, cause in enumerate(CAUSES)}
+    figure = causes_chart(counts)
+    drawn = figure.tables["causes"]
+    assert drawn["turns"].tolist() == sorted(counts.values(), reverse=True)
+    assert drawn["cause"].iloc[0] == "replaced"
+    assert figure.height == 22 * len(CAUSES)
+    assert causes_chart({"removed": 1_234}).height == 22
+
+
+def test_the_finding_counts() -> None:
+    """Invariant 2."""
+    assert causes_finding({"removed": 1}) == "1 turn splits, by the cause removed"
+    assert causes_finding({"end_token": 2, "removed": 1_000}) == (
+        "1,002 turns split, 1,000 of them by the cause removed"
+    )
+    assert causes_chart({"end_token": 2, "removed": 3}).description == (
+        "5 turns split, 3 of them by the cause removed: removed 3, end token 2."
+    )
