@@ -206,7 +206,54 @@ def call_forms(p: list[int], a: list[int], s: list[float]) -> dict[str, dict[str
                 },
             },
         },
+        "SGLang, ids in triples alone": {"text": "t", "meta_info": engine_meta(p, a, s)},
+        "SGLang beside its request": {
+            "payload": {"input_ids": p, "return_logprob": True},
+            "output": {"text": "t", "meta_info": engine_meta(p[-1:], a, s, len(p))},
+        },
     }
+
+
+def engine_meta(
+    p: list[int], a: list[int], s: list[float], prompt_tokens: int | None = None
+) -> dict[str, Any]:
+    """`meta_info` of SGLang's `/generate`; the very first token of a prompt has no logprob."""
+    return {
+        "id": "x",
+        "finish_reason": {"type": "stop", "matched": 6},
+        "prompt_tokens": len(p) if prompt_tokens is None else prompt_tokens,
+        "completion_tokens": len(a),
+        "input_token_logprobs": [[-0.5 if at else None, x, "t"] for at, x in enumerate(p)],
+        "output_token_logprobs": [[y, x, None] for x, y in zip(a, s, strict=True)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"meta_info": engine_meta(P1[-1:], A1, L1, len(P1))}, "`logprob_start_len: 0`"),
+        ({"meta_info": {"prompt_tokens": 3, "completion_tokens": 2}}, "`logprob_start_len: 0`"),
+        ({"input_ids": P1, "meta_info": {"completion_tokens": 2}}, "ask with `return_logprob"),
+        ({"output_ids": A1, "meta_info": {"completion_tokens": 2}}, "log the `input_ids`"),
+    ],
+)
+def test_an_answer_of_sglang_that_holds_too_little_says_what_to_record(
+    answer: dict[str, Any], words: str
+) -> None:
+    reading = read_bounded(json.dumps({"text": "t", **answer}))
+    assert reading.rollouts == ()
+    (issue,) = reading.issues
+    assert "turn 0: an answer of SGLang without the ids" in issue.message
+    assert words in issue.message
+
+
+def test_an_aborted_call_of_sglang_made_no_turn() -> None:
+    aborted = {"completion_tokens": 0, "finish_reason": {"type": "abort"}}
+    call = {"text": "t", "meta_info": engine_meta(P1, A1, L1)}
+    rollout = only(lines(call, {"text": "", "meta_info": aborted}))
+    assert len(rollout.trajectory.transitions) == 1
+    empty = {"text": "", "meta_info": engine_meta(P1, [], [])}
+    assert only(lines(empty)).trajectory.transitions[0].ac.tokens == []
 
 
 FORMS = list(call_forms(P1, A1, L1))
@@ -763,6 +810,10 @@ def test_tokens_behind_the_sampled_ones_belong_to_the_next_prompt() -> None:
     rollout = only(lines({"nodes": nodes}))
     turns = [(t.ob.to_ints(), t.ac.tokens) for t in rollout.trajectory.transitions]
     assert turns == [([1], [2]), ([1, 2, 3, 4], [5])]
+    # logprobs may also stand beside every token
+    nodes[0]["logprobs"], nodes[1]["logprobs"] = [0, -1, 0], [0.0, -2.0]
+    turned = only(lines({"nodes": nodes})).trajectory.transitions
+    assert [turn.ac.logprobs for turn in turned] == [[-1], [-2.0]]
 
 
 def test_steps_without_ids_are_counted() -> None:

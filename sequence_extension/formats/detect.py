@@ -54,7 +54,7 @@ READABLE = (
         "`steps` with `ob_len`: lengths only, so a lower bound",
     ),
     (
-        "logs of vLLM and OpenAI-style servers",
+        "logs of vLLM, SGLang and OpenAI-style servers",
         "`prompt_token_ids` with `token_ids` or `completion_token_ids`, also in `choices`, "
         "`outputs`, `response`; joined by `trajectory_id`, `session_id` or `rollout_id`, without "
         "one as they follow each other",
@@ -76,6 +76,7 @@ DECISIVE_KEYS = IN_METRICS | {
     *("trajectories_G", "final_rewards_G", "group", "group_id", "reward", "metrics"),
     *("chunks", "maybe_logprobs", "image", "tokens", "asset", "location", "format"),
     *("expected_tokens", "choices", "message", "meta_info", "provider_specific_fields"),
+    *("input_token_logprobs", "payload"),
     *("content", "token", "logprob", "token_logprobs", "logprobs.content"),
     *("traces", "nodes", "calls", "node", "parent", "sampled", "mask", "example_id"),
     *("subagent_trajectories", "is_copied_context", "rollout_details", "agent_result"),

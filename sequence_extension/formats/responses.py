@@ -1,4 +1,4 @@
-"""Logs of vLLM and of servers that speak OpenAI's protocol: one call a line, or a list."""
+"""Logs of vLLM, SGLang and servers that speak OpenAI's protocol: one call a line, or a list."""
 
 from collections.abc import Hashable, Iterator
 from typing import Any
@@ -6,6 +6,12 @@ from typing import Any
 from sequence_extension.formats.build import TurnSource
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.results import RecordError
+from sequence_extension.formats.sglang import (
+    engine_meta,
+    engine_problem,
+    engine_prompt,
+    triple_ids,
+)
 from sequence_extension.formats.values import label, loose_reward, named_tokens
 
 PROMPT_KEYS = (
@@ -57,7 +63,7 @@ def is_call(value: Any) -> bool:
     if str(value.get("object", "")).startswith(("chat.completion", "text_completion")):
         return True
     places = [place for place, _ in answers(value)]
-    if any(first_list(place, ACTION_KEYS) for place in places):
+    if any(first_list(place, ACTION_KEYS) or engine_meta(place) for place in places):
         return True
     if any(isinstance(place.get("choices"), list) for place in places) or is_error(value):
         return True
@@ -117,7 +123,8 @@ def has_failed(value: dict[str, Any]) -> bool:
         codes = (place.get("http_status"), place.get("status_code"), status)
         if any(type(code) is int and code >= 400 for code in codes):
             return True
-        if place.get("error"):
+        reason = engine_meta(place).get("finish_reason")
+        if place.get("error") or (isinstance(reason, dict) and reason.get("type") == "abort"):
             return True
     return "response" in value and value["response"] is None
 
@@ -184,7 +191,7 @@ def read_call_turn(value: dict[str, Any]) -> TurnSource:
             turn.ac, turn.logprobs, action, logprobs = samples[0]
             turn.others = [(tokens, scores) for tokens, scores, _, _ in samples[1:]]
             turn.fields = (prompt, action, logprobs)
-    for key in ("request", "input"):
+    for key in ("request", "input", "payload"):
         data = value.get("data")
         asked = value.get(key) or (data.get(key) if isinstance(data, dict) else None)
         if turn.ob is None and isinstance(asked, dict):
@@ -192,7 +199,9 @@ def read_call_turn(value: dict[str, Any]) -> TurnSource:
             if turn.ob is None and isinstance(asked.get("prompt"), list):
                 turn.ob, prompt = asked["prompt"], (key, "prompt")
     turn.fields = (prompt, *turn.fields[1:])
-    if turn.ob is None and turn.ac is None:
+    if None in (turn.ob, turn.ac) and any(engine_meta(place) for place, _ in answers(value)):
+        turn.problem = engine_problem(turn.ob)
+    elif turn.ob is None and turn.ac is None:
         turn.problem = RecordError(
             "a call without token ids (`prompt_token_ids`, `token_ids`); ask the server for them, "
             "such as vLLM with `return_token_ids: true`"
@@ -212,6 +221,9 @@ def read_prompt(place: dict[str, Any], path: tuple[Any, ...]) -> tuple[Any, tupl
             key = first_list(inner, PROMPT_KEYS)
             if key is not None:
                 return inner[key], (*path, samples, 0, *steps, key)
+    ids = engine_prompt(engine_meta(place))
+    if ids is not None:
+        return ids, (*path, "meta_info", "input_token_logprobs")
     given = next((key for key in PROMPT_KEYS if place.get(key) is not None), None)
     if given is not None and type(place[given]) is not int:
         return place[given], (*path, given)
@@ -262,7 +274,7 @@ def read_sample(entry: dict[str, Any], path: tuple[Any, ...]) -> Sample | None:
             key = next((key for key in ACTION_KEYS if type(place.get(key)) in (str, dict)), None)
         if key is not None:
             return place[key], scores, (*steps, key), where
-    named = named_tokens(scores)
+    named = triple_ids(scores) if engine_meta(entry) else named_tokens(scores)
     return None if named is None else (named, scores, where, where)
 
 

@@ -181,13 +181,16 @@ def trace_turns(
         tokens += sum(map(len, parts)) + end - start
         if tokens > MAX_ROLLOUT_TOKENS:
             raise RecordError(f"more than {MAX_ROLLOUT_TOKENS:,} tokens; split the rollout")
+        logprobs = node.get("logprobs") or None
+        if isinstance(logprobs, list) and len(logprobs) == len(ids):  # one for every token
+            logprobs = logprobs[start:end]
         added = list(chain.from_iterable(reversed(parts)))
         turns.append(
             TurnSource(
                 ob=added if place is None else None,
                 append=None if place is None else added,
                 ac=ids[start:end],
-                logprobs=node.get("logprobs") or None,
+                logprobs=logprobs,
                 fields=NODE_FIELDS,
             )
         )
