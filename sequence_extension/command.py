@@ -32,6 +32,8 @@ from sequence_extension.tokenizers import TokenizerError
 # Of the HTML report: rollouts in its table, and rollouts that are drawn.
 PAGE_ROWS = 200
 PAGE_DRAWN = 12
+# What is read sooner shows no bar.
+BAR_AFTER_S = 1.0
 
 
 @dataclass
@@ -147,7 +149,12 @@ def with_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item |
     shown = sys.stderr is not None and sys.stderr.isatty() and "-" not in files
     done = 0
     with tqdm(
-        total=sum(sizes), unit="B", unit_scale=True, delay=1, leave=False, disable=not shown
+        total=sum(sizes),
+        unit="B",
+        unit_scale=True,
+        delay=BAR_AFTER_S,
+        leave=False,
+        disable=not shown,
     ) as bar:
         for file, size in zip(files, sizes, strict=True):
             if isinstance(file, Trouble):

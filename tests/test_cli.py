@@ -13,11 +13,16 @@ Invariants:
 """
 
 import errno
+import fcntl
 import io
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,6 +31,7 @@ from typing import Any
 import pytest
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 
+from sequence_extension import command
 from sequence_extension.breaks import CAUSES
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
@@ -614,3 +620,38 @@ def test_report_as_a_process() -> None:
     assert [entry["name"] for entry in entries] == [case["name"] for case in EXPECTED]
     assert ran.stderr.startswith("failed: --max-datums 2 by ")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_shows_on_a_terminal_only(
+    terminal: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On standard error, and gone at the end; the report is the same with and without."""
+    monkeypatch.setattr(command, "BAR_AFTER_S", 0.0)
+    files = []
+    for number in range(3):
+        files.append(str(tmp_path / f"{number}.jsonl"))
+        Path(files[-1]).write_text(f"{json.dumps(GOOD)}\n" * 200)
+    reading, writing = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with os.fdopen(os.dup(writing), "w", buffering=1) as error:
+        monkeypatch.setattr(sys, "stderr", error)
+        assert main(files) == 0
+        error.write("end")  # a pipe would wait for something
+    shown = os.read(reading, 1_000_000).decode().removesuffix("end")
+    os.close(writing)
+    os.close(reading)
+    assert "600 rollouts, 600 turns, 600 datums\n" in capsys.readouterr().out
+    if not terminal:
+        assert shown == ""
+        return
+    percents = [int(text) for text in re.findall(r"(\d+)%\|", shown)]
+    assert percents[0] == 0
+    assert percents[-1] > 60
+    assert percents == sorted(percents)
+    last = shown.replace("\r\n", "\n").rstrip("\r\n").split("\r")[-1]
+    assert last.strip() == ""  # wiped, so that the report stands alone
