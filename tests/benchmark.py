@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 from bench_env import bench_env
-from bench_files import bench_files
+from bench_files import bench_files, least
 from browser import (
     STATIC_URL,
     Reader,
@@ -296,15 +296,6 @@ def work(tokens: int) -> float:
         return strip_figure(rows, break_marks(diagnosis))
 
     return least(once, 5)
-
-
-def least(action: Callable[[], Any], times: int) -> float:
-    seconds = []
-    for _ in range(times):
-        started = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
 
 
 def first_paint(browser: Browser, page: Path) -> tuple[float, float]:

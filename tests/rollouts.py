@@ -16,6 +16,11 @@ CASES = [
     json.loads(line)
     for line in (Path(__file__).parent / "cases.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+# As design names them, in no order.
+CAUSES = {
+    "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
+    "new_context", "reordered", "replaced",
+}  # fmt: skip
 
 
 def to_model_input(elements: Iterable[Any]) -> tinker.ModelInput:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rollouts import (
     CASES,
+    CAUSES,
     case_rollout,
     make_rollout,
     picture,
@@ -35,12 +36,6 @@ from sequence_extension.rollout import common_prefix_length
 from sequence_extension.turns import Origin, walk_turns
 from sequence_extension.verdicts import break_sentences, verdicts
 from sequence_extension.wording import cause_sentence, lineage_sentence
-
-CAUSES = {
-    "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
-    "new_context", "reordered", "replaced",
-}  # fmt: skip
-
 
 WARNINGS = {
     "logprobs_missing", "logprob_count", "logprob_not_finite", "logprob_positive",

@@ -8,6 +8,7 @@ import pytest
 import tinker
 from rollouts import (
     CASES,
+    CAUSES,
     case_rollout,
     chat,
     make_rollout,
@@ -24,11 +25,6 @@ from sequence_extension.remedies import remedy
 from sequence_extension.rollout import image_label
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, cause_sentence, turn_words
-
-CAUSES = {
-    "shortened", "image_changed", "end_token", "retokenised", "removed", "inserted",
-    "new_context", "reordered", "replaced",
-}  # fmt: skip
 
 
 def test_verdicts_name_place_cause_and_remedy() -> None:
