@@ -190,7 +190,7 @@ def figure_box(
     gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
     if len(gaps) == 1:  # evenly spaced: lines of one text
         (gap,) = gaps
-        lines = html.escape("\n".join(name for _, name in lanes))
+        lines = html.escape("\n".join(name.strip() for _, name in lanes))
         style = f"top:{lanes[0][0] - gap / 2:g}px;line-height:{gap}px;white-space:pre"
         names = f'<span style="{style};transform:none">{lines}</span>'
     else:

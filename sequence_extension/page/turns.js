@@ -161,8 +161,8 @@ function render({ model, el }) {
       title: `${WORDS[chip.kind]}: ${chip.label} at position ${chip.position}`,
       data: { position: chip.position, part },
     },
-    make("small", {}, chip.kind === "gap" || chip.kind === "end" ? "" : String(chip.position),
-      make("b", { textContent: letter })),
+    make("small", {}, make("b", { textContent: letter }),
+      chip.kind === "gap" || chip.kind === "end" ? "" : String(chip.position)),
     make("span", { textContent: known ? chip.text : chip.label }),
     make("i", { textContent: known ? chip.label : "" }));
     if (!fixed) {
