@@ -452,3 +452,9 @@ def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
     tokenizer = offline_tokenizer()
     tokenizer.encode("What is 2 + 3?").append(-1)
     assert -1 not in tokenizer.encode("What is 2 + 3?")
+
+
+def test_the_page_keeps_a_place_for_the_menus(table: pd.DataFrame) -> None:
+    figure = drawn(table)
+    assert figure.menus > 30
+    assert f"height:{figure.height + figure.menus}px" in matrix_view(matrix()).text

@@ -223,7 +223,8 @@ def figure_place(figure: Figure, drawing: Any) -> str:
         at = f"left:{start}px;width:{min(end - start, 240)}px;margin:0"
         focus = f'<i class="seq-focus" style="{at}"></i>'
     width = "max-width" if figure.fluid else "width"
-    return f'<div style="{width}:{figure.width}px;height:{figure.height}px">{focus}{drawing}</div>'
+    height = figure.height + figure.menus
+    return f'<div style="{width}:{figure.width}px;height:{height}px">{focus}{drawing}</div>'
 
 
 def control_panel(elements: Mapping[str, Any]) -> mo.Html:
