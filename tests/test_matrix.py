@@ -40,6 +40,7 @@ from sequence_extension.page.episodes import (
     chosen_cell,
     episode_view,
     matrix,
+    matrix_drawing,
     matrix_prose,
     matrix_selector,
     matrix_view,
@@ -454,7 +455,7 @@ def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
     assert -1 not in tokenizer.encode("What is 2 + 3?")
 
 
-def test_the_page_keeps_a_place_for_the_menus(table: pd.DataFrame) -> None:
-    figure = drawn(table)
+def test_the_page_keeps_a_place_for_the_menus() -> None:
+    figure, _ = matrix_drawing()
     assert figure.menus > 30
     assert f"height:{figure.height + figure.menus}px" in matrix_view(matrix()).text
