@@ -67,29 +67,30 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str,
                 f"Turn {turn} has {count_of(len(tokens), 'action token')} but "
                 f"{count_of(len(given), 'logprob')}. Give one logprob per action token."
             )
-        closes = turn + 1 == len(spans) or spans[turn + 1].splits
-        if not closes or not (elements or tokens):
-            continue
-        if not tokens and not isinstance(elements[-1], int):
-            yield (
-                DataValidationError,
-                f"The datum that ends with turn {turn} ends on an image. An image cannot be a "
-                "target: the last element must be a token.",
-                "Let a rollout end on a token, not on an image.",
-            )
-        if len(elements) + len(tokens) == 1:
-            yield (
-                DataValidationError,
-                f"The datum that ends with turn {turn} holds a single token. At least 2 are "
-                "needed: one to read, one to predict.",
-                "Let a rollout hold at least two tokens.",
-            )
-        if surplus:
-            yield (
-                AssertionError,
-                uneven[0],
-                "Record one logprob for every action token, no more and no fewer.",
-            )
+        if (turn + 1 == len(spans) or spans[turn + 1].splits) and (elements or tokens):
+            yield from closing_faults(turn, elements, tokens)
+            if surplus:
+                yield AssertionError, uneven[0], "Record one logprob for every action token."
+
+
+def closing_faults(
+    turn: int, elements: Sequence[Any], tokens: Sequence[int]
+) -> Iterator[tuple[type[Exception], str, str]]:
+    """What is wrong with the end of a datum, see `build_faults`."""
+    if not tokens and not isinstance(elements[-1], int):
+        yield (
+            DataValidationError,
+            f"The datum that ends with turn {turn} ends on an image. An image cannot be a "
+            "target: the last element must be a token.",
+            "Let a rollout end on a token, not on an image.",
+        )
+    if len(elements) + len(tokens) == 1:
+        yield (
+            DataValidationError,
+            f"The datum that ends with turn {turn} holds a single token. At least 2 are "
+            "needed: one to read, one to predict.",
+            "Let a rollout hold at least two tokens.",
+        )
 
 
 def explain_build_error(trajectory: Trajectory, error: Exception) -> tuple[str, str]:

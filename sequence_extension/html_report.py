@@ -16,6 +16,7 @@ from sequence_extension.break_table import break_facts, break_marks, break_table
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.breaks import break_chart
+from sequence_extension.figures.causes import causes_chart, causes_finding
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
@@ -23,6 +24,7 @@ from sequence_extension.html import code_spans, fold, scroll_box, table_html
 from sequence_extension.overview import WINDOW, counts_table, window_places
 from sequence_extension.report import Row, Totals
 from sequence_extension.rollout import Rollout
+from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.turns import runs_finding
 from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence
@@ -36,6 +38,8 @@ MAX_DRAWN = 12
 MAX_BREAKS = 4
 MAX_DATUMS = 60
 MAX_ISSUES = 20
+# Of the figure above the rollouts; theirs start at 0.
+CAUSES_NUMBER = 100 * (MAX_DRAWN + 1)
 # Stands for the colour of the page's text while a figure is drawn; in no palette.
 PAGE_INK = "#010203"
 
@@ -126,7 +130,7 @@ def datum_figures(diagnosis: Diagnosis, number: int) -> str:
     marks = break_marks(diagnosis)
     parts = []
     if len(diagnosis.built.data) <= MAX_DATUMS and len(diagnosis.runs) <= 10 * MAX_DATUMS:
-        drawn = runs_chart(diagnosis.runs, marks)
+        drawn = runs_chart(diagnosis.runs, marks, again=again_runs(diagnosis))
         parts.append(figure_html(drawn, runs_finding(diagnosis.runs), number))
     datum, start = next(iter(places.values()))
     rows = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab, [datum])
@@ -154,7 +158,7 @@ def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
     lineage = lineage_sentence(diagnosis)
     parts += [note(lineage)] if lineage else []
     for item in diagnosis.warnings[:MAX_ISSUES]:
-        parts.append(note(f"{item.code}: {' '.join([item.message, *item.hints])}"))
+        parts.append(note(f"{item.code}: {' '.join([item.message, item.help, *item.hints])}"))
     shown = len(diagnosis.breaks[:MAX_BREAKS]) if drawn else 0
     parts += [break_section(diagnosis, at, 100 * place + at) for at in range(shown)]
     left = len(diagnosis.breaks) - shown
@@ -168,27 +172,28 @@ def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
 
 def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
     """The rollouts as a table, worst first; some lead to their details."""
-    several = any(row.file for row in rows)
     frame = pd.DataFrame(
         [
             {
                 "place": place + 1,
                 "rollout": printable(row.name, 80),
-                **({"file": printable(row.file, 80)} if several else {}),
-                "turns": row.turns,
                 "datums": f"at least {row.datums}" if row.lengths_only else str(row.datums),
                 "main cause": "refused"
                 if row.error
                 else cause_name(max(row.causes, key=lambda cause: row.causes[cause], default="")),
+                "turns": row.turns,
                 "tokens": row.processed,
                 "read again": sum(row.again.values()),
                 "warnings": sum(row.warnings.values()),
                 "group": printable(row.group or "", 30),
+                "file": printable(row.file, 80),
             }
             for place, row in enumerate(rows)
         ]
     )
-    return scroll_box(table_html(frame, "Worst first", links=links), "Rollouts, worst first")
+    silent = [name for name in ("main cause", "group", "file") if not frame[name].any()]
+    table = table_html(frame.drop(columns=silent), "Worst first", name="seq-rollouts", links=links)
+    return scroll_box(table, "Rollouts, worst first")
 
 
 def sums_html(totals: Totals) -> str:
@@ -206,9 +211,12 @@ def sums_html(totals: Totals) -> str:
         f"{share_text(totals.processed, totals.unmerged)}; {totals.again.total():,} are read again."
         "</p>",
     ]
+    if totals.causes:
+        drawn = causes_chart(totals.causes)
+        parts.append(figure_html(drawn, causes_finding(totals.causes), CAUSES_NUMBER))
     counts = counts_table(totals)
     if len(counts):
-        table = table_html(counts, "Causes and warnings", code=["what helps"])
+        table = table_html(counts, "Causes and warnings", name="seq-told", code=["what helps"])
         parts.append(scroll_box(table, "Causes and warnings"))
     return "".join(parts)
 

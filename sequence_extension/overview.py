@@ -97,9 +97,15 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
 
 def counts_table(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
+    of = totals.causes | totals.warnings | totals.errors
     return pd.DataFrame(
         [
-            {"kind": kind, "what": cause_name(name), "count": count, "what helps": sentence}
+            {
+                "kind": kind,
+                "what": cause_name(name),
+                "count": f"{count:,}" if count == of[name] else f"{count:,} of {of[name]:,}",
+                "what helps": sentence,
+            }
             for kind, name, count, sentence in what_helps(totals)
         ]
     )

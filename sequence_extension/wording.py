@@ -43,15 +43,18 @@ class CauseWords:
 
 def cause_words(item: Break) -> CauseWords:
     """What is said about the cause of a break, with its numbers; names the bound if any."""
-    gone, came = count_of(item.removed, "token"), count_of(item.inserted, "token")
-    is_gone = f"{gone} {'is' if item.removed == 1 else 'are'} gone"
-    missing = count_of(item.held - item.position, "token")
-    whose = f"turn {item.origin.turn}'s {item.origin.part}"
     if item.bounded is not None and item.cause == "replaced":
         return CauseWords(
             "cause not proven within the bound", f"No other cause could be proven. {item.bounded}"
         )
-    words = {
+    return (place_words(item) | edit_words(item))[item.cause]
+
+
+def place_words(item: Break) -> dict[str, CauseWords]:
+    """The words of causes that the place of the break decides, or the texts."""
+    missing = count_of(item.held - item.position, "token")
+    whose = f"turn {item.origin.turn}'s {item.origin.part}"
+    return {
         "shortened": CauseWords(
             f"it ends {missing} early",
             f"The observation ends {missing} before the sequence held does: it was rolled back, "
@@ -70,6 +73,19 @@ def cause_words(item: Break) -> CauseWords:
             "the same text in other tokens",
             "The text reads the same, but it is cut into other tokens.",
         ),
+        "new_context": CauseWords(
+            "another context",
+            f"Of {count_of(item.held, 'token')} held only {item.position + item.kept} came back, "
+            "fewer than half: this is another context.",
+        ),
+    }
+
+
+def edit_words(item: Break) -> dict[str, CauseWords]:
+    """The words of causes that the cheapest edit decides."""
+    gone, came = count_of(item.removed, "token"), count_of(item.inserted, "token")
+    is_gone = f"{gone} {'is' if item.removed == 1 else 'are'} gone"
+    return {
         "removed": CauseWords(
             is_gone,
             f"{is_gone} and nothing was put in {'its' if item.removed == 1 else 'their'} place: "
@@ -83,11 +99,6 @@ def cause_words(item: Break) -> CauseWords:
                 if item.lost in ("action", "reasoning", "header")
                 else "a default system prompt, a tool list or a clock line."
             ),
-        ),
-        "new_context": CauseWords(
-            "another context",
-            f"Of {count_of(item.held, 'token')} held only {item.position + item.kept} came back, "
-            "fewer than half: this is another context.",
         ),
         "reordered": CauseWords(
             "the same tokens in another order",
@@ -106,7 +117,6 @@ def cause_words(item: Break) -> CauseWords:
             ),
         ),
     }
-    return words[item.cause]
 
 
 LOST_TOKENS = {

@@ -25,11 +25,13 @@ import sys
 import termios
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tinker_cookbook.rl.data_processing import trajectory_to_data
+from tqdm import tqdm
 
 from sequence_extension import command
 from sequence_extension.breaks import CAUSES
@@ -631,10 +633,11 @@ def test_a_bar_shows_on_a_terminal_only(
 ) -> None:
     """On standard error, and gone at the end; the report is the same with and without."""
     monkeypatch.setattr(command, "BAR_AFTER_S", 0.0)
+    monkeypatch.setattr(command, "tqdm", partial(tqdm, mininterval=0))  # every move shows
     files = []
     for number in range(3):
         files.append(str(tmp_path / f"{number}.jsonl"))
-        Path(files[-1]).write_text(f"{json.dumps(GOOD)}\n" * 200)
+        Path(files[-1]).write_text(f"{json.dumps(GOOD)}\n" * 10)
     reading, writing = pty.openpty() if terminal else os.pipe()
     if terminal:
         fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -645,7 +648,7 @@ def test_a_bar_shows_on_a_terminal_only(
     shown = os.read(reading, 1_000_000).decode().removesuffix("end")
     os.close(writing)
     os.close(reading)
-    assert "600 rollouts, 600 turns, 600 datums\n" in capsys.readouterr().out
+    assert "30 rollouts, 30 turns, 30 datums\n" in capsys.readouterr().out
     if not terminal:
         assert shown == ""
         return
