@@ -603,7 +603,7 @@ def _():
         [
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
-                f"and truncation. {page.play.two_renderers()} Choose a row to play it below."
+                f"and truncation. {page.play.two_renderers()}"
             ),
             env_menu,
             mo.Html(
@@ -960,13 +960,7 @@ def _():
         rows=6,
         full_width=True,
     )
-    _names = env.renderers.renderer_names()
-    own_reader = mo.ui.dropdown(
-        options=_names,
-        value="qwen3" if "qwen3" in _names else next(iter(_names), None),
-        label="Read by renderer",
-        allow_select_none=False,
-    )
+    own_reader = page.episodes.renderer_menu("Read by renderer", env.renderers.renderer_names())
     return own_messages, own_reader
 
 

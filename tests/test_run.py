@@ -582,12 +582,11 @@ def slider(reader: Reader, label: str) -> Locator:
 
 
 def play(reader: Reader, preset: str) -> None:
-    """Choose a row of the endings table, unless it is chosen."""
+    """Choose a row of the endings table, unless it is chosen, by a click somewhere in it."""
     row = reader.page.get_by_role("row").filter(has_text=preset)
-    box = row.get_by_role("checkbox")
-    if not box.is_checked():
+    if not row.get_by_role("radio").is_checked():
         with reader.answer():
-            box.click()
+            row.get_by_role("cell").last.click()
 
 
 def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:

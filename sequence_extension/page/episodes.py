@@ -115,15 +115,16 @@ def chosen_cell(selector: Any) -> tuple[tuple[str, ...], str]:
     return groups()["members"][int(rows[0])], str(policies[0])
 
 
+def renderer_menu(label: str, names: Sequence[str], chosen: str = "qwen3") -> Any:
+    """A menu of renderers; of the first one where the chosen one is not among them."""
+    start = chosen if chosen in names else next(iter(names), None)
+    return mo.ui.dropdown(list(names), start, label=label, allow_select_none=False)
+
+
 def member_menu(selector: Any) -> Any:
     """A menu of the renderers in the row that is chosen: one of them is played below."""
     members, _ = chosen_cell(selector)
-    return mo.ui.dropdown(
-        options=list(members),
-        value=members[0],
-        label="Renderer, of those in this row",
-        allow_select_none=False,
-    )
+    return renderer_menu("Renderer, of those in this row", members, members[0])
 
 
 def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
@@ -251,7 +252,8 @@ def cell_view(renderer: str, policy: str) -> Any:
     claims = "claims" if episode.renderer.has_extension_property else "does not claim"
     diagnosis = diagnose(episode.rollout)
     words = f"`{policy}`: {policy_names()[policy]}. `{renderer}` {claims} extension."
-    drawn = break_drawings(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
+    view = break_drawings(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
+    drawn = mo.Html(f'<div class="seq-played">{view.text}</div>')
     # a static page shows one cell only, whose conversation is much like that of section 7
     folded = fold("The conversation", transcript(episode, diagnosis.spans).text)
     return mo.vstack([mo.md(words), drawn, *([mo.Html(folded)] if answers() else [])])

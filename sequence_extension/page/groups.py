@@ -72,9 +72,10 @@ def fields_view(fields: Any, issues: Mapping[str, str]) -> Any:
 
 def result_view(result: GroupResult, stale: bool) -> Any:
     """The group as figure, table and sentence; `stale` while a field cannot be read."""
-    lead = [mo.md("The last group that could be read:")] if stale else []
-    drawn = group_view(group_table(result), group_summary(result))
-    return mo.vstack([*lead, drawn, mo.md(group_text(result))])
+    view = mo.vstack(
+        [group_view(group_table(result), group_summary(result)), mo.md(group_text(result))]
+    ).text
+    return mo.Html(f'<div style="opacity:{0.4 if stale else 1}">{view}</div>')
 
 
 def batch_lines(

@@ -28,6 +28,7 @@ from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
 from sequence_extension.page.episodes import answers, transcript
 from sequence_extension.page.html import control_panel, details_table, fold, note
 from sequence_extension.page.once import once
+from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import STAND_IN, break_drawings, rollout_figures
 from sequence_extension.text import count_of, number_text
 
@@ -41,23 +42,13 @@ def endings() -> pd.DataFrame:
 def endings_menu() -> Any:
     """The endings as a table whose rows can be chosen: what is chosen is played."""
     columns = ["preset", "renderer", "pupil", "stop reason", "turns", "datums"]
-    return mo.ui.table(
-        endings()[columns],
-        selection="single",
-        initial_selection=[0],
-        page_size=len(endings()),
-        show_column_summaries=False,
-        show_data_types=False,
-        show_download=False,
-        show_search=False,
-    )
+    listed = endings()[columns].rename(columns={"preset": "ending"})
+    return mo.ui.anywidget(RowTable(listed, "A click on a row plays it below."))
 
 
 def chosen_spec(menu: Any) -> EpisodeSpec:
-    """The episode of the chosen row; the first one where none is."""
-    presets = episode_presets()
-    chosen = menu.value["preset"].tolist() if len(menu.value) else list(presets)[:1]
-    return presets[chosen[0]]
+    """The episode of the chosen row."""
+    return list(episode_presets().values())[int(menu.value["chosen"])]
 
 
 def two_renderers() -> str:
@@ -145,7 +136,8 @@ def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> m
         head = mo.md(f"**{episode_headline(diagnosis, episode.stop_reason)}.**").text
         told = mo.md(explain_ending(episode)).text
         shown = head + transcript(episode, diagnosis.spans).text + told
-    return mo.Html(f'<div class="seq-stage"><div>{panel}</div><div>{shown}</div></div>')
+    right = f'<div tabindex="0" role="group" aria-label="The rollout">{shown}</div>'
+    return mo.Html(f'<div class="seq-stage"><div>{panel}</div>{right}</div>')
 
 
 def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:

@@ -84,7 +84,8 @@ def turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) 
 
     def line(tokens: Sequence[int]) -> str:
         texts = [
-            f"{token} {json.dumps(words[token], ensure_ascii=False)}"
+            # no line ends within a token
+            f"{token} {json.dumps(words[token], ensure_ascii=False)}".replace(" ", "\u00a0")
             if token in words
             else str(token)
             for token in tokens

@@ -36,19 +36,21 @@ def example() -> Diagnosis:
 def breaks_of(diagnosis: Diagnosis) -> mo.Html:
     """The breaks of a trajectory, or those of an example where nothing splits."""
     if diagnosis.breaks:
-        return break_drawings(diagnosis, most=8)
-    scenario = scenarios()[EXAMPLE]
-    drawn = break_drawings(example())
-    lead = note(f"For example the scenario “{scenario.title}”. {scenario.lesson}")
-    return mo.Html(lead.text + drawn.text)
+        drawn = break_drawings(diagnosis, most=8).text
+    else:
+        scenario = scenarios()[EXAMPLE]
+        lead = note(f"For example the scenario “{scenario.title}”. {scenario.lesson}")
+        drawn = lead.text + break_drawings(example()).text
+    return mo.Html(f'<div class="seq-breaks">{drawn}</div>')
 
 
 def verdicts_view(diagnosis: Diagnosis) -> Any:
     """A verdict per turn, and whether another order would have given fewer datums."""
     lineage = lineage_sentence(diagnosis)
     lead = mo.md("Turn by turn, the trajectory that you built in section 2:")
-    listed = verdict_list(verdicts(diagnosis))
-    return mo.vstack([lead, listed, *([note(lineage)] if lineage else [])])
+    listed = (note(lineage).text if lineage else "") + verdict_list(verdicts(diagnosis)).text
+    box = f'<div class="seq-list" tabindex="0" role="group" aria-label="Verdicts">{listed}</div>'
+    return mo.vstack([lead, mo.Html(box)])
 
 
 def treatments_view(diagnosis: Diagnosis) -> mo.Html:
@@ -85,4 +87,5 @@ def cost_view(diagnosis: Diagnosis) -> Any:
         else []
     )
     price = details_table(prices, "What this rollout costs, as a table")
-    return mo.vstack([note(cost_sentence(diagnosis)), *drawn, price])
+    view = mo.vstack([note(cost_sentence(diagnosis)), *drawn, price])
+    return mo.Html(f'<div class="seq-cost">{view.text}</div>')

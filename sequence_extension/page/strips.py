@@ -91,8 +91,8 @@ def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
             runs_chart(diagnosis.runs, marks, shown, again_runs(diagnosis)),
             runs_finding(diagnosis.runs),
         )
-        strips = [runs, controls, *strips]
-    return mo.vstack(strips)
+        return mo.vstack([runs, controls, *strips])
+    return mo.Html(f'<div class="seq-row">{"".join(strip.text for strip in strips)}</div>')
 
 
 def facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
