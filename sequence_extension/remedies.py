@@ -37,7 +37,7 @@ PROMPT_REMEDIES = {
     "inserted": "Put what would enter later (system prompt, tool list, clock line) into the "
     "first observation already, or append it.",
     "reordered": "Write tool lists and header fields in the same order every turn.",
-    "replaced": "If a clock, counter or random id changes, freeze it for the episode or append "
+    "replaced": "If a clock, counter or random id changes, freeze it for the rollout or append "
     "the new value; if a message was edited, append the correction instead.",
 }
 WARNING_REMEDIES = {
@@ -53,7 +53,7 @@ WARNING_REMEDIES = {
     "importance ratio is wrong for every token.",
     "zero_logprob_end": "Do not append an end token to an answer that was cut off; it was "
     "never sampled, yet it is trained on.",
-    "empty_observation": "Return at least one token after every answer, or end the episode.",
+    "empty_observation": "Return at least one token after every answer, or end the rollout.",
     "header_changed": "Render every prompt with the same generation header.",
     "separator_changed": "Write what follows an answer the same way after every turn.",
     "end_token_untrained": "Keep the end token that was sampled in the action; do not let the "
@@ -103,7 +103,7 @@ def shortened_remedy(item: "Break") -> str:
     if item.origin.part == "action":
         return "Record the prompts: the observation before it is empty as well."
     return (
-        "After an answer that did not parse, return the history with the error, or end the episode."
+        "After an answer that did not parse, return the history with the error, or end the rollout."
     )
 
 

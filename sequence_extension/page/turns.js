@@ -60,7 +60,7 @@ function render({ model, el }) {
   menu.onchange = () => load(menu.value);
   el.replaceChildren(make("div", { className: "turns-editor" },
     make("div", { className: "bar" }, make("label", {}, "Scenario ", menu), back, reset),
-    lesson, turns, make("div", { className: "foot" }, add, outcome));
+    lesson, turns, make("div", { className: "foot" }, add, outcome)));
 
   function send(click, keep = true) {
     if (waiting && !click) { timer ||= setTimeout(retry, 50, keep); return; }
