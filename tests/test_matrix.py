@@ -358,7 +358,7 @@ def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataF
     spec = drawn(table).to_dict()
     (cell,) = spec["params"]
     assert cell["name"] == "cell"
-    assert cell["select"]["fields"] == ["row", "policy"]
+    assert cell["select"]["fields"] == ["policy", "row"]
     (value,) = cell["value"]
     cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
     chosen = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]

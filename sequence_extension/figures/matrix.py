@@ -39,7 +39,8 @@ def matrix_template() -> Mapping[str, Any]:
 
     A click on a cell chooses it, and so do two menus: the parameter `cell` holds row and policy.
     """
-    chosen = alt.selection_point(name="cell", fields=["row", "policy"], on="click", toggle=False)
+    # the menu of the last field stands first
+    chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
     cells = alt.Chart(named("cells", "row", "left", "x", "right", "y")).encode(y=pixels_down())
     words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
     boxes, *labels = draw.filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
