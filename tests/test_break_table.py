@@ -174,3 +174,24 @@ def test_break_chart_fits_the_schema(name: str) -> None:
 def test_what_was_replaced_is_counted(came: list[int], words: str) -> None:
     diagnosis = diagnose(make_rollout(([1, 2, 3], [4, 5, 6]), (came, [7])))
     assert words in break_title(diagnosis, diagnosis.breaks[0])
+
+
+def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
+    diagnosis = diagnose(make_rollout(([1, 2, 3], [4]), ([1, 9, 3, 4, 5], [6])))
+    table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
+    drawn = [
+        break_chart(break_table(diagnosis, diagnosis.breaks[0])),
+        strip_chart(table[table["datum"] == 0], break_marks(diagnosis)),
+    ]
+    for figure in drawn:
+        line = figure.tables["breaks"]["x"].tolist()[0]
+        above = figure.tables["turns"]
+        above = above[above["lane"] == "turn"] if "lane" in above else above
+        crossing = [
+            row
+            for row in above.to_dict("records")
+            if row["left"] < line < row["right"]
+            and row["left"] + 3 + text_width(row["label"]) > line
+        ]
+        assert not crossing
+        assert above["label"].tolist()[0] in ("0 O", "O")

@@ -106,7 +106,7 @@ def break_chart(table: pd.DataFrame) -> Figure:
     label = break_label(table)
     sums = table.groupby("kind")["count"].sum()
     told = [f"{count_of(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
-    turns = draw.stretches(owners, lefts, rights)
+    turns = draw.stretches(owners, lefts, rights, [at])
     return draw.lane_figure(
         break_template(),
         BREAK_LANES,

@@ -58,13 +58,17 @@ def places(
 
 
 def stretches(
-    owners: Iterable[tuple[Any, str] | None], lefts: Iterable[int], rights: Iterable[int]
+    owners: Iterable[tuple[Any, str] | None],
+    lefts: Iterable[int],
+    rights: Iterable[int],
+    breaks: Sequence[int] = (),
 ) -> list[tuple[int, int, str]]:
     """Runs of cells of one turn and part: (left, right, label), the letter once at their start.
 
     Args:
         owners: Turn and part of each cell; None where there is no cell.
         lefts, rights: Their pixels.
+        breaks: Pixels of lines that no label may cross.
     """
     runs: list[list[Any]] = []
     before: tuple[Any, str] = (None, "")
@@ -78,14 +82,12 @@ def stretches(
             runs.append([left, right, [*longer, part]])
             before = owner
         goes_on = owner is not None
-    return [
-        (
-            left,
-            right,
-            next((word for word in words if text_width(word) <= right - left), words[-1][0]),
-        )
-        for left, right, words in runs
-    ]
+    labelled = []
+    for left, right, words in runs:
+        room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
+        label = next((word for word in words if text_width(word) <= room), words[-1][0])
+        labelled.append((left, right, label))
+    return labelled
 
 
 def token_looks(kinds: str) -> dict[str, Mapping[str, str]]:

@@ -129,12 +129,15 @@ def texts_of(values: Sequence[float], sign: str) -> list[str]:
     return [texts.get(value, "NaN") for value in values]
 
 
-def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def strip_turns(
+    cells: pd.DataFrame, table: pd.DataFrame, breaks: Sequence[int] = ()
+) -> pd.DataFrame:
     """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets.
 
     Args:
         cells: Of `strip_columns`.
         table: What it was made from.
+        breaks: Pixels of the lines through the inputs.
     """
     masked = dict(zip(cells["p"] + 1, cells["goal"] == "M", strict=True))
     columns = (table[name].tolist() for name in ("position", "turn", "part"))
@@ -146,7 +149,8 @@ def strip_turns(cells: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
     for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
         _, _, lefts, rights = zip(*(box for box in boxes if box[column] != ""), strict=True)
-        rows += [(lane, *stretch) for stretch in draw.stretches(owners[later:], lefts, rights)]
+        runs = draw.stretches(owners[later:], lefts, rights, () if later else breaks)
+        rows += [(lane, *run) for run in runs]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
 
 
@@ -183,7 +187,7 @@ def strip_chart(
         STRIP_LANES,
         {
             "cells": cells,
-            "turns": strip_turns(cells, table),
+            "turns": strip_turns(cells, table, [left for left, _ in marks]),
             "breaks": draw.break_words(marks, int(cells["right"].iloc[-1])),
         },
         f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
