@@ -14,7 +14,7 @@ from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run, runs_finding
 
-WIDTH = 860  # pixels at most; less where there is less
+WIDTH, ROOMY, NARROW = 860, 640, 280  # pixels at most; where names are for roomy bars; at least
 HATCH = 80  # lines of the hatch, were the whole width hatched
 MEANING = "position · ✕ splits · hatched: read again"
 
@@ -36,13 +36,10 @@ def runs_template() -> Mapping[str, Any]:
         data = alt.Chart(named(table, "datum", "start", "end", *numbers))
         return data.encode(x=x, x2="end:Q", y=y)
 
-    runs, again = spans("runs", "share", "room"), spans("again")
-    # a name stands where it fits, at whatever width
-    names = (
-        alt.Chart(named("runs", "datum", "start", "end", "share", "room"))
-        .transform_filter("datum.label && datum.share * width > datum.room")
-        .encode(x=x, y=y)
-    )
+    runs, again = spans("runs"), spans("again")
+    # a name stands where it fits
+    names = alt.Chart(named("runs", "datum", "start", "end")).encode(x=x, y=y)
+    names = names.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
     breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
     return alt.LayerChart(
         layer=[
@@ -64,7 +61,7 @@ def runs_template() -> Mapping[str, Any]:
 def runs_bars(
     runs: Sequence[Run], breaks: Sequence[tuple[int, int, str]], length: int, named: bool
 ) -> pd.DataFrame:
-    """The table `runs`: a bar per turn and part, with its name and the room that this takes.
+    """The table `runs`: a bar per turn and part, with its name where this has room.
 
     Args:
         runs: From `datum_runs`.
@@ -77,14 +74,14 @@ def runs_bars(
         label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
         ahead = [at - run.start for datum, at, _ in breaks if datum == run.datum]
         free = min([at for at in ahead if 0 < at < run.length], default=run.length)
+        room = draw.text_width(label) + 14
         rows.append(
             {
                 **{"datum": run.datum, "start": run.start, "end": run.start + run.length},
                 "turn": run.turn,
                 "kind": "M" if run.masked else run.part,
-                "label": label * named,
-                "share": round(free / length, 4),
-                "room": draw.text_width(label) + 14,
+                "label": label * (named and ROOMY * free / length > room),
+                "fits": "yes" * (NARROW * free / length > room),
             }
         )
     return pd.DataFrame(rows)
