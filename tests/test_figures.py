@@ -52,6 +52,7 @@ from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart, strip_template
 from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_cell
+from sequence_extension.page.strips import code_folds, facts_view
 from sequence_extension.page.style import asset, style_sheet
 from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
 from sequence_extension.staircase import again_runs
@@ -565,6 +566,19 @@ def test_stretches_hold_every_token(stories: list[tuple[str, str, Any]]) -> None
                 )
                 before = target
         assert told == facts
+
+
+def test_what_is_folded_stays_light() -> None:
+    """It is made anew after each edit: of 512 tokens plain code, and a row per stretch."""
+    rollout = extending(512)
+    code = code_folds(rollout)
+    facts = facts_view(diagnose(rollout), None).text
+    assert "<span" not in code
+    assert "<span" in code_folds(extending(14))
+    for token in (1000, 1255, 150_000, 150_255):
+        assert str(token) in code
+        assert str(token) in facts
+    assert len(code) + len(facts) < 60_000
 
 
 # ---- invariant 5

@@ -10,6 +10,7 @@ from sequence_extension.alignment import (
     conservation,
     counts_shown,
     datum_counts,
+    stretch_facts,
     strip_facts,
     window,
 )
@@ -25,11 +26,16 @@ from sequence_extension.page.html import (
     figure_box,
     fold,
     note,
+    printed,
 )
 from sequence_extension.page.views import strip_figure
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.turns import runs_finding
+
+# What is folded costs the browser time after each edit, too: rows of one position each, and
+# letters of code in colour.
+MOST_ROWS, MOST_COLOURED = 80, 4_000
 
 
 def window_controls(diagnosis: Diagnosis) -> Any:
@@ -105,10 +111,11 @@ def facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
     if not diagnosis.built.data:
         return mo.Html("")
     counts = datum_counts(diagnosis.built, diagnosis.runs)
+    facts = strip_facts(strip_table(diagnosis, place))
     folds = {
         "What the datums count": counts_shown(counts),
-        "The same facts as a table" if place is None else "The window as a table": strip_facts(
-            strip_table(diagnosis, place)
+        "The same facts as a table" if place is None else "The window as a table": (
+            facts if len(facts) <= MOST_ROWS else stretch_facts(facts)
         ),
     }
     law = note("{}: it {}.".format(*conservation(counts))).text
@@ -116,8 +123,15 @@ def facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
 
 
 def code_folds(rollout: Rollout) -> str:
-    """The same trajectory as Python and as JSON, to unfold, as HTML."""
-    native = record_to_json(rollout_to_native(rollout))
-    return fold(
-        "The same trajectory as Python", code_view(rollout_to_code(rollout), "python").text
-    ) + fold("The same trajectory as JSON", code_view(native, "json").text)
+    """The same trajectory as Python and as JSON, to unfold, as HTML; long ones without colours."""
+    texts = {
+        "python": rollout_to_code(rollout),
+        "json": record_to_json(rollout_to_native(rollout)),
+    }
+    views = {
+        language: code_view(text, language) if len(text) < MOST_COLOURED else printed(text)
+        for language, text in texts.items()
+    }
+    return fold("The same trajectory as Python", views["python"].text) + fold(
+        "The same trajectory as JSON", views["json"].text
+    )
