@@ -274,7 +274,11 @@ function render({ model, el }) {
       row.setAttribute("role", "group");
       row.setAttribute("aria-label", `Tokens of turn ${turn}`);
       row.classList.toggle("old", !shown.readable);
-      if (shown.readable) row.replaceChildren(...chips(turn, shown)); // else: what was there last
+      const drawn = JSON.stringify([shown.chips, shown.observation, shown.action]);
+      if (shown.readable && row.drawn !== drawn) { // else: what was there last
+        row.drawn = drawn;
+        row.replaceChildren(...chips(turn, shown));
+      }
       for (const part of box.querySelectorAll("[data-field]")) {
         const html = shown.issues[part.dataset.field] ?? "";
         const issues = part.querySelector(".issues");
