@@ -18,6 +18,8 @@ def figure_theme() -> alt.theme.ThemeConfig:
         "usermeta": {"embedOptions": {"actions": False}},
         "config": {
             "background": "transparent",
+            # words for each mark would be for screen readers, but a canvas has none to give
+            "aria": False,
             "font": FONT,
             "view": {"stroke": None},
             "axis": axis,

@@ -142,7 +142,7 @@ class Chip:
 
 
 def turn_chips(
-    trajectory: Trajectory, spans: Sequence[TurnSpan], vocab: Mapping[int, str], limit: int = 120
+    trajectory: Trajectory, spans: Sequence[TurnSpan], vocab: Mapping[int, str], limit: int = 80
 ) -> list[list[Chip]]:
     """The elements of every turn, with what it carries over and where it breaks.
 
