@@ -217,21 +217,6 @@ def break_title(diagnosis: Diagnosis, item: Break) -> str:
     return f"Turn {item.turn} splits: {gave_way(item, gone)}"
 
 
-def held_stretches(rows: pd.DataFrame) -> pd.DataFrame:
-    """Stretches of one turn and part among the held cells of `break_table`: start, end, label."""
-    stretches: list[dict[str, Any]] = []
-    for row in rows[rows["held_index"] != ""].to_dict("records"):
-        key = (row["turn"], row["part"])
-        if stretches and stretches[-1]["key"] == key and stretches[-1]["end"] == row["column"] - 1:
-            stretches[-1]["end"] = row["column"]
-        else:
-            label = f"turn {row['turn']} {row['part']}"
-            stretches.append(
-                {"start": row["column"], "end": row["column"], "label": label, "key": key}
-            )
-    return pd.DataFrame(stretches, columns=["start", "end", "label", "key"]).drop(columns="key")
-
-
 def break_facts(table: pd.DataFrame) -> pd.DataFrame:
     """`break_table` as a readable table."""
     words = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,11 +24,6 @@ if TYPE_CHECKING:  # prose is to stand before pandas and Altair are there
     import pandas as pd
 
     from sequence_extension.figures.figure import Figure
-
-
-def code_list(names: Iterable[str]) -> str:
-    """Names as code, joined; "none" when there are none."""
-    return ", ".join(f"<code>{html.escape(name)}</code>" for name in names) or "none"
 
 
 def cell_source(notebook: str | Path, name: str) -> str:
