@@ -101,9 +101,10 @@ def _():
 
     Each turn the model sees a prompt, the *observation*, and answers it, the *action*.
     `trajectory_to_data` holds one running sequence, observation and action tokens together, and
-    asks whether the next observation starts with it. If so, only what is new is appended; if
-    not, the turn *splits*: the datum is closed and another begins. Only actions are trained
-    (section 6 has an exception); `mask` marks them with 1.
+    asks whether it is a *prefix* of the next observation: whether that starts with it. If so,
+    only what is new is appended; if not, the turn *splits*: the datum is closed and another
+    begins. Only actions are trained (section 6 has an exception), and `mask` marks them with 1; a
+    turn whose answer did not parse can be *masked*: 0 throughout.
     """)
     return
 
@@ -184,7 +185,7 @@ def _():
       token, `7-9:` removes three, `7+: 13 14` inserts before position 7; `;` separates changes.
     - **Logprobs**: one number per action token; `auto` makes all of them up, a final `...` those
       that are missing; empty means that none were reported.
-    - **Masked**: the answer did not parse; its tokens get mask 0 and are not trained.
+    - **Masked**: the answer did not parse.
     ///
     """)
     return
@@ -412,7 +413,7 @@ def _():
     once more, as context with mask 0. Counted are the inputs of training, not of sampling.
 
     A split changes no gradient where the loss is a sum over tokens, as Tinker documents
-    `importance_sampling`, the default. A trainer that averages per sequence gives a rollout of N
+    its default, `importance_sampling`. A trainer that averages per sequence gives a rollout of N
     datums N times the weight. And `train_step` cuts the list of datums into `num_substeps` parts
     (default 1), so datums of one rollout may meet different optimizer steps.
     """)
@@ -569,7 +570,7 @@ def _():
     mo.md(r"""
     The *renderer* writes messages as the tokens of one model family and reads answers back.
     `EnvFromMessageEnv` renders the whole conversation anew each turn, parses the answers, and
-    ends the rollout when the budget is spent, an answer is cut, or one does not parse.
+    ends the rollout when its budget of tokens is spent, an answer is cut, or one does not parse.
     `do_single_rollout` plays it with a *policy*, whatever samples: here a scripted pupil in
     place of a model.
     """)
@@ -603,7 +604,9 @@ def _():
         [
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
-                f"and truncation. {page.play.two_renderers()}"
+                f"and truncation. {page.play.two_renderers()} A prompt over budget costs the turn "
+                "before it its own reward, `context_overflow_reward` takes its place; where it is "
+                "the first, nothing is trained, but the reward counts in the group."
             ),
             env_menu,
             mo.Html(
@@ -742,7 +745,7 @@ def _():
 
     **In short: keep the tokens that were sampled.** `TokenPreservingEnv` takes the place of
     `EnvFromMessageEnv`. Its next prompt is the running sequence and what the renderer writes
-    *behind* the answer: the rest of its end, the new messages, the generation header.
+    *behind* the answer: the rest of its end, the new messages, the header of the next answer.
     """)
     return
 

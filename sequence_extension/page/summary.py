@@ -28,31 +28,21 @@ class Misconception:
         key: Short name, unique in the list.
         said: The claim, markdown, as it is heard.
         code: The correction, markdown; its numbers come from calls.
+        holds: Whether the installed cookbook contradicts the claim.
     """
 
     key: str
     said: str
     code: str
+    holds: bool
 
 
-@once
-def misconceptions() -> tuple[Misconception, ...]:
-    """Claims about sequence extension that do not hold, each with a fact computed here.
-
-    A claim that the installed cookbook no longer contradicts is left out, so that the list
-    stays true; the tests expect all of them.
-    """
+def shift_claim() -> Misconception:
     known = scenarios()
-    told: list[Misconception] = []
-
-    def tell(key: str, said: str, code: str, *, holds: bool) -> None:
-        if holds:
-            told.append(Misconception(key, said, code))
-
     chat = diagnose(scenario_rollout(known["chat"]))
     entries = len(datum_tensor(chat.built.data[0], "mask"))
     tokens = sum(run.length for run in chat.runs)
-    tell(
+    return Misconception(
         "shift",
         "The mask has one entry per token, 0 for each observation and 1 for each action.",
         f"One per *target*. The {tokens} tokens of the example of section 2 give {entries} "
@@ -60,10 +50,13 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=entries == tokens - 1,
     )
 
+
+def prefix_claim() -> Misconception:
+    known = scenarios()
     stripped = diagnose(scenario_rollout(known["removed"]))
     first, second = stripped.rollout.trajectory.transitions[:2]
     kept = model_input_to_elements(first.ob)
-    tell(
+    return Misconception(
         "prefix",
         "Turns merge when one observation is a prefix of the next.",
         f"Observation *and action* together must be a prefix. With reasoning stripped, turn 1 "
@@ -73,12 +66,14 @@ def misconceptions() -> tuple[Misconception, ...]:
         and stripped.breaks[0].turn == 1,
     )
 
+
+def mask_claim() -> Misconception:
     members = group_rollouts()
     equal = preset_group(members, "All the same: no policy gradient")
     ones = nonzero_targets(equal.data, "mask")
     gradient = nonzero_targets(equal.data, "advantages")
     sent = sent_to_loss(equal.data)
-    tell(
+    return Misconception(
         "mask",
         "`mask` decides what is trained.",
         f"`train_step` removes it before `forward_backward`; the loss sees `advantages`. In the "
@@ -87,9 +82,13 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=gradient == 0 < ones and all("mask" not in datum.loss_fn_inputs for datum in sent),
     )
 
+
+def discount_claim() -> Misconception:
+    members = group_rollouts()
+    equal = preset_group(members, "All the same: no policy gradient")
     plain = nonzero_targets(kl_penalised(equal.data), "advantages", unmasked=True)
     leaked = nonzero_targets(kl_penalised(equal.data, 0.5), "advantages", unmasked=True)
-    tell(
+    return Misconception(
         "discount",
         "A token with mask 0, such as an observation token, never gets a gradient.",
         f"In the same group the KL penalty gives an advantage to {plain} such targets with "
@@ -98,8 +97,10 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=plain == 0 < leaked,
     )
 
+
+def checker_claim() -> Misconception:
     checker, _ = prefix_checker()
-    tell(
+    return Misconception(
         "checker",
         "`EnvFromMessageEnv` detects the prefix.",
         "It renders the whole conversation anew at every turn and compares nothing; "
@@ -107,11 +108,14 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds="trajectory_to_data" in checker,
     )
 
+
+def twice_claim() -> Misconception:
+    members = group_rollouts()
     split = diagnose(members["D"])
     sampled = sum(span.action for span in split.spans)
     trained = nonzero_targets(split.built.data, "mask")
     longest = max(datum.model_input.length for datum in split.built.data)
-    tell(
+    return Misconception(
         "twice",
         "After a split, tokens are trained twice.",
         f"None is: what was sampled earlier comes back as context with mask 0. Rollout D of "
@@ -121,8 +125,11 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=trained == sampled and (split.tokens_processed or 0) > longest,
     )
 
+
+def agents_claim() -> Misconception:
+    known = scenarios()
     agents = diagnose(scenario_rollout(known["new_context"]))
-    tell(
+    return Misconception(
         "agents",
         "Two agents in one rollout give two datums.",
         f"Only one running sequence is kept, so A, B, A, B gives {len(agents.built.data)}; "
@@ -130,10 +137,13 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=len(agents.built.data) > agents.lineages,
     )
 
+
+def credit_claim() -> Misconception:
+    members = group_rollouts()
     late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
     early = assemble_group(members, {"A": (1, 0, 0), "B": (0, 0)})
     values = {value for value in datum_tensor(late.data[0], "advantages") if value}
-    tell(
+    return Misconception(
         "credit",
         "A turn's reward goes to that turn's tokens.",
         f"Rewards are summed over the rollout. 0, 0, 1 and 1, 0, 0 both put "
@@ -141,9 +151,12 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=late.advantages == early.advantages and len(values) == 1,
     )
 
+
+def deviation_claim() -> Misconception:
+    members = group_rollouts()
     uneven = assemble_group(members, {"A": (0, 0, 4), "B": (0, 0), "G": (0,), "H": (0,)})
     spread = float(np.std(uneven.advantages))
-    tell(
+    return Misconception(
         "deviation",
         "Advantages are divided by the group's standard deviation.",
         f"Only the mean is taken off. Rewards of 4, 0, 0 and 0 give "
@@ -156,8 +169,12 @@ def misconceptions() -> tuple[Misconception, ...]:
         ),
     )
 
+
+def overflow_claim() -> Misconception:
+    members = group_rollouts()
+    late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
     joined = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0), "E": (-1,)})
-    tell(
+    return Misconception(
         "overflow",
         "A rollout whose first prompt is over budget drops out.",
         f"It has no datum, but its reward counts: {number_text(-1)} moves the mean of 1 and 0 from "
@@ -165,10 +182,13 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=len(joined.data) == len(late.data) and joined.mean != late.mean,
     )
 
+
+def empty_claim() -> Misconception:
+    known = scenarios()
     empty = diagnose(scenario_rollout(known["empty"]))
     said = sum(span.action for span in empty.spans)
     left = nonzero_targets(empty.built.data, "mask")
-    tell(
+    return Misconception(
         "empty",
         "An empty observation does no harm.",
         f"The next action then opens a datum, and its first token is the target of nothing: "
@@ -176,6 +196,10 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=left < said,
     )
 
+
+def logprobs_claim() -> Misconception:
+    known = scenarios()
+    chat = diagnose(scenario_rollout(known["chat"]))
     shifted = replace(
         chat.rollout.trajectory,
         transitions=[
@@ -194,7 +218,7 @@ def misconceptions() -> tuple[Misconception, ...]:
     strange.transitions[0].ac.maybe_logprobs = [math.nan, -0.1]
     table = alignment_table(passed, chat.runs)
     moved = int(((table["part"].shift(-1) == "O") & (table["logprob"] != 0)).sum())
-    tell(
+    return Misconception(
         "logprobs",
         "A wrong number of logprobs raises an error.",
         f"Only if the totals of one datum differ. One too few in turn 0 and one too many in turn 1 "
@@ -203,14 +227,16 @@ def misconceptions() -> tuple[Misconception, ...]:
         holds=passed.error_code is None and moved > 0 and build_datums(strange).error_code is None,
     )
 
+
+def claim_claim() -> Misconception:
     claims = run_episodes([EpisodeSpec("role_colon", "no_space"), EpisodeSpec("qwen3", "plain")])
     played = [episode for episode in claims if isinstance(episode, Episode)]
     if len(played) < len(claims):
-        return tuple(told)
+        return Misconception("claim", "", "", holds=False)
     claimed, silent = played
     broken = len(build_datums(claimed.rollout.trajectory).data)
     merged = len(build_datums(silent.rollout.trajectory).data)
-    tell(
+    return Misconception(
         "claim",
         "`has_extension_property` says whether a rollout merges.",
         f"It is a claim about the renderer, not about what was sampled. `role_colon` says "
@@ -223,7 +249,31 @@ def misconceptions() -> tuple[Misconception, ...]:
         and not silent.renderer.has_extension_property
         and merged == 1,
     )
-    return tuple(told)
+
+
+@once
+def misconceptions() -> tuple[Misconception, ...]:
+    """Claims about sequence extension that do not hold, each with a fact computed here.
+
+    A claim that the installed cookbook no longer contradicts is left out, so that the list
+    stays true; the tests expect all of them.
+    """
+    makers = (
+        shift_claim,
+        prefix_claim,
+        mask_claim,
+        discount_claim,
+        checker_claim,
+        twice_claim,
+        agents_claim,
+        credit_claim,
+        deviation_claim,
+        overflow_claim,
+        empty_claim,
+        logprobs_claim,
+        claim_claim,
+    )
+    return tuple(claim for claim in (make() for make in makers) if claim.holds)
 
 
 def misconception_table(told: Sequence[Misconception]) -> str:
