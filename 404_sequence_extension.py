@@ -449,7 +449,7 @@ def _():
         allow_select_none=False,
     )
     group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
-    mo.hstack([group_preset, group_reset], justify="start", align="end", wrap=True)
+    page.html.control_panel({"preset": group_preset, "reset": group_reset})
     return group_preset, group_reset
 
 

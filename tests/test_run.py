@@ -437,9 +437,21 @@ def test_one_token_in_the_middle_of_history_gives_its_position(run_page: Reader)
         assert "✓ extends" in verdict(run_page, 1).inner_text()
 
 
+def section_heights(reader: Reader) -> dict[str, float]:
+    """From each section's heading to the next one."""
+    tops: list[tuple[str, float]] = reader.page.locator("h2").evaluate_all(
+        "all => all.map(e => [e.textContent, e.getBoundingClientRect().top])"
+    )
+    return {name: below - top for (name, top), (_, below) in itertools.pairwise(tops)}
+
+
 def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
-    """What the page says is what the rules say, and scenarios named by a cause show that one."""
+    """What the page says is what the rules say, and scenarios named by a cause show that one.
+
+    Sections 3 to 5 keep their height meanwhile.
+    """
     shown = set()
+    heights: dict[str, list[float]] = {}
     for scenario in scenarios().values():
         run_page.load(scenario.title)
         breaks = diagnose(scenario_rollout(scenario)).breaks
@@ -455,7 +467,11 @@ def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
         if not breaks:
             sentence = run_page.page.get_by_text("For example the scenario", exact=False).first
             expect(sentence).to_be_visible()
+        for name, height in section_heights(run_page).items():
+            heights.setdefault(name[:2], []).append(height)
     assert shown == CAUSES
+    for section in ("3.", "4.", "5."):
+        assert max(heights[section]) - min(heights[section]) <= 45, (section, heights[section])
 
 
 def test_price_follows_the_editor(run_page: Reader) -> None:
@@ -592,6 +608,7 @@ def play(reader: Reader, preset: str) -> None:
 def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:
     play(run_page, "Reasoning is stripped from history")
     expect(headline(run_page)).to_have_text("3 turns, 3 datums; stop reason completed.")
+    height = section_heights(run_page)["7. A multi-turn environment"]
     play(run_page, "Reasoning stays in history")
     expect(headline(run_page)).to_have_text("3 turns, 1 datum; stop reason completed.")
 
@@ -608,6 +625,7 @@ def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:
     expect(headline(run_page)).to_have_text("1 turn, 0 datums; stop reason max_tokens.")
     assert "the model was never asked" in stage_text(run_page)
     run_page.settle()
+    assert abs(section_heights(run_page)["7. A multi-turn environment"] - height) <= 40
     assert run_page.failed_cells() == []
     assert run_page.blank_figures() == []
 

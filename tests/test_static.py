@@ -241,6 +241,39 @@ def test_static_page_unfolds_the_answers(story_page: Reader) -> None:
     assert answer.get_by_text("one running sequence").is_visible()
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which token has no mask entry?", "token 0 has none"),
+        ("What does the loss see?", "the loss sees advantages"),
+        ("Whose observation must start with what?", "whether it is a prefix of the next observa"),
+        ("When is a turn masked?", "whose answer did not parse can be masked: 0 throughout"),
+        ("What becomes of a reward over budget?", "context_overflow_reward takes its place"),
+        ("Does a split train a token twice?", "No sampled token is trained twice after a split"),
+        ("Does a split change the gradient?", "gives a rollout of N datums N times the weight"),
+        ("Is an advantage divided by anything?", "divides by nothing"),
+        ("Can a token with mask 0 get a gradient?", "The discount d comes after the mask"),
+        ("What keeps a rollout one datum?", "keep the tokens that were sampled"),
+        ("What does that change?", "it sees its earlier reasoning"),
+        ("Several agents?", "split_lineages gives each turn to the longest sequence"),
+    ],
+)
+def test_the_text_alone_answers(story_page: Reader, question: str, answer: str) -> None:
+    """Closed book, with nothing unfolded or played."""
+    text = " ".join(story_page.page.locator("#root").inner_text().split())
+    assert answer in text, question
+
+
+def test_dead_fields_look_dead(story_page: Reader) -> None:
+    panels = story_page.page.locator(".seq-controls, .seq-fields").filter(visible=True)
+    assert panels.count() >= 2
+    for panel in panels.all():
+        filter_, outline = panel.evaluate(
+            "e => [getComputedStyle(e).filter, getComputedStyle(e).outlineStyle]"
+        )
+        assert (filter_, outline) == ("grayscale(1)", "dashed")
+
+
 def test_the_static_page_holds_the_whole_matrix(story_page: Reader) -> None:
     page = story_page.page
     cells = len(renderer_names()) * len(policy_names())
