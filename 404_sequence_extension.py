@@ -191,7 +191,7 @@ def _():
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
     # The address is read once. Later changes of it come from the editor itself.
     _parameters = mo.query_params()
