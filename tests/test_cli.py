@@ -658,3 +658,26 @@ def test_a_bar_shows_on_a_terminal_only(
     assert percents == sorted(percents)
     last = shown.replace("\r\n", "\n").rstrip("\r\n").split("\r")[-1]
     assert last.strip() == ""  # wiped, so that the report stands alone
+
+
+def test_every_trouble_is_said_when_gates_and_outputs_fail_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Invariants 3 to 6: a page that cannot be written, a line that cannot be read, two gates."""
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("\n".join(map(json.dumps, [SPLIT, WARNS, 7])))
+    missing = str(tmp_path / "missing")
+    gates = ["--max-datums", "1", "--fail-on", "warning,refused"]
+    code = main([str(path), missing, "--json", "--html", "/dev/full", *gates])
+    out, err = capsys.readouterr()
+    assert code == 2
+    report = json.loads(out)
+    assert [entry["name"] for entry in report["trajectories"]] == ["split", "warns"]
+    lines = err.splitlines()
+    assert "/dev/full cannot be written: No space left on device." in lines
+    assert [line for line in lines if line.startswith("not read: ")] == [
+        f"not read: {problem}" for problem in report["summary"]["problems"]
+    ]
+    assert len(report["summary"]["problems"]) == 2
+    assert lines[-1].startswith("failed: --max-datums 1 by 1 of 2 rollouts (split); ")
+    assert "--fail-on warning by 1 of 2 rollouts (warns)" in lines[-1]
