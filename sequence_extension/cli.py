@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from sequence_extension.streams import OutputError, flush_out, output_failed, write_out
+from sequence_extension.streams import OutputError, complain, flush_out, output_failed, write_out
 
 # Rollouts that the text report tells in detail.
 DETAILS = 20
@@ -146,6 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that lacks a character shows its code point instead of failing.
             sys.stdout.reconfigure(errors="backslashreplace")
         options = command_parser().parse_args(argv)
+        if nothing_to_read(options):
+            return 2
         from sequence_extension.command import run_command
 
         code = run_command(options)
@@ -157,6 +159,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except OutputError as error:
         return output_failed(error)
+
+
+def nothing_to_read(options: argparse.Namespace) -> bool:
+    """Whether no file can hold a rollout, which is said at once, before torch is imported.
+
+    Calls with options that may be wrong themselves, or that have more to write, are not judged.
+    """
+    if options.json or options.html or options.tokenizer or options.workers != 1:
+        return False
+    from sequence_extension.troubles import early_lines
+
+    lines = early_lines(options.files)
+    for line in lines:
+        complain(f"not read: {line}")
+    return bool(lines)
 
 
 def settle_help() -> bool:

@@ -18,16 +18,14 @@ from sequence_extension.report_text import Paint, summary_lines
 from sequence_extension.rollout import Rollout
 from sequence_extension.scan import (
     Item,
-    Trouble,
     Wanted,
     expanded,
-    file_label,
     scan_file,
-    trouble_lines,
 )
 from sequence_extension.streams import complain, flush_out, has_colours, write_out
 from sequence_extension.text import count_of, printable
 from sequence_extension.tokenizers import TokenizerError
+from sequence_extension.troubles import Trouble, file_label, trouble_lines
 
 # Of the HTML report: rollouts in its table, and rollouts that are drawn.
 PAGE_ROWS = 200

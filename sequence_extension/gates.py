@@ -66,7 +66,7 @@ class Failures:
             self.counts[gate] += 1
             named = self.names.setdefault(gate, [])
             if len(named) < MOST_NAMED:
-                named.append(printable(row.name, 60))
+                named.append(f'"{printable(row.name, 60)}"')
 
     def sentence(self, rollouts: int) -> str:
         """What failed, on one line; empty where all gates held."""

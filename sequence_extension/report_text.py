@@ -106,7 +106,10 @@ def rollout_lines(
     source: Diagnosis | LengthsOnly, row: Row, failed: Sequence[str], paint: Paint
 ) -> list[str]:
     """One rollout: what became of it, its first breaks and warnings, and what it costs."""
-    labels = [f"group {printable(row.group, 60)}"] if row.group is not None else []
+    labels = []
+    if row.group is not None and not row.name.startswith(f"{row.group}, "):
+        group = printable(row.group, 60)
+        labels.append(group if group.startswith("group ") else f"group {group}")
     labels += [printable(row.file, 200)] if row.file else []
     if row.joined_lines is not None:
         labels.append(f"{count_of(row.joined_lines, 'line')} joined")

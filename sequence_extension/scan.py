@@ -14,8 +14,8 @@ from sequence_extension.gates import Gates
 from sequence_extension.report import Row, Worst, report_entry, rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import printable
 from sequence_extension.tokenizers import load_texts, with_texts
+from sequence_extension.troubles import Trouble, file_label, nothing_in
 
 Watch = Callable[[int], None]
 
@@ -71,19 +71,6 @@ class Item:
     rollout: Rollout | None = None
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """Something that could not be read, and the file that is to blame."""
-
-    file: str
-    issue: FileIssue
-
-
-def file_label(path: str) -> str:
-    """A file as messages name it."""
-    return "standard input" if path == "-" else path
-
-
 def open_rollouts(path: str) -> IO[bytes]:
     """The file, binary.
 
@@ -118,11 +105,6 @@ def scan_stream(
         yield item
     if empty:
         yield nothing_in(file)
-
-
-def nothing_in(file: str) -> Trouble:
-    """The sentence on a file without rollouts."""
-    return Trouble(file, FileIssue("It holds no rollout."))
 
 
 def scan_items(
@@ -165,16 +147,3 @@ def expanded(arguments: Sequence[str]) -> Iterator[str | Trouble]:
     """FILE arguments as files, folders walked."""
     for argument in expand_files(arguments):
         yield Trouble("", argument) if isinstance(argument, FileIssue) else argument
-
-
-def trouble_lines(troubles: Sequence[Trouble], most: int = 5) -> list[str]:
-    """All that could not be read, a line per file: its first sentences, then how many more."""
-    by_file: dict[str, list[str]] = {}
-    for trouble in troubles:
-        by_file.setdefault(trouble.file, []).append(trouble.issue.message)
-    lines = []
-    for file, messages in by_file.items():
-        more = f" And {len(messages) - most:,} more." if len(messages) > most else ""
-        name = f"{file}: " if file else ""
-        lines.append(printable(f"{name}{' '.join(messages[:most])}{more}"))
-    return lines

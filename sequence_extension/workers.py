@@ -28,13 +28,11 @@ from sequence_extension.formats.stream import (
 )
 from sequence_extension.scan import (
     Item,
-    Trouble,
     Wanted,
-    file_label,
-    nothing_in,
     scan_file,
     scan_items,
 )
+from sequence_extension.troubles import Trouble, file_label, nothing_in
 
 PART_BYTES = 16 * 2**20
 # Parts that are under way for each worker, so that none waits; memory grows with them.

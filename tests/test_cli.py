@@ -40,7 +40,8 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.report import report_entry
-from sequence_extension.scan import Item, Trouble, Wanted, scan_stream
+from sequence_extension.scan import Item, Wanted, scan_stream
+from sequence_extension.troubles import Trouble
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "cases.jsonl"
@@ -679,5 +680,39 @@ def test_every_trouble_is_said_when_gates_and_outputs_fail_together(
         f"not read: {problem}" for problem in report["summary"]["problems"]
     ]
     assert len(report["summary"]["problems"]) == 2
-    assert lines[-1].startswith("failed: --max-datums 1 by 1 of 2 rollouts (split); ")
-    assert "--fail-on warning by 1 of 2 rollouts (warns)" in lines[-1]
+    assert lines[-1].startswith('failed: --max-datums 1 by 1 of 2 rollouts ("split"); ')
+    assert '--fail-on warning by 1 of 2 rollouts ("warns")' in lines[-1]
+
+
+def test_names_with_commas_are_told_apart(run: Any) -> None:
+    """Invariant 4: names stand in quotes; a group that the name begins with is not said again."""
+    turns = [{"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}]
+    names = [f"group 0, trajectory {number}" for number in range(2)]
+    listed = [{"name": name, "group": "group 0", "transitions": turns} for name in names]
+    ran = run(listed, "--max-datums", "0")
+    assert ran.out.splitlines()[-1].endswith(f'("{names[0]}", "{names[1]}")')
+    assert ran.out.splitlines()[0] == names[0]
+
+
+def test_what_holds_nothing_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 5: in the very words of the whole reader, which with one more file is asked."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("folder", "notes.md").write_text("no rollouts")
+    Path("empty.jsonl").touch()
+    Path("zip.jsonl").write_bytes(b"PK\x03\x04\0\0")
+    Path("text.jsonl").write_text('{"transitions": []}', encoding="utf-32")
+    Path("good.jsonl").write_text('{"transitions": []}')
+    names = ["missing.jsonl", "folder", "empty.jsonl", "zip.jsonl", "text.jsonl"]
+    code = "import sys; from sequence_extension.cli import main; code = main(sys.argv[1:]); "
+    code += "sys.exit(3 if {'torch', 'tinker'} & set(sys.modules) else code)"
+    for name in names:
+        assert main([name]) == 2
+        at_once = capsys.readouterr()
+        assert main([name, "good.jsonl"]) == 2
+        assert (at_once.out, at_once.err) == ("", capsys.readouterr().err)
+    ran = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert len(ran.stderr.splitlines()) == len(names)

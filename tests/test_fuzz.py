@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.stream import MAX_FILE_ISSUES
-from sequence_extension.scan import Item, Trouble, Wanted, scan_stream
+from sequence_extension.scan import Item, Wanted, scan_stream
 from sequence_extension.text import printable
+from sequence_extension.troubles import Trouble
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes()
 LINES = CASES.splitlines()

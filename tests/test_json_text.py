@@ -95,7 +95,7 @@ def test_a_repeated_key_is_told_wherever_it_stands(value: Any, place: int, gap: 
     ("data", "line", "words"),
     [
         (b'{"a": 1,\n"b" 2}', 2, "column 5"),
-        (b"[1,\n2,\n3\n", 4, "column 1"),
+        (b"[1,\n2,\n3\n", 3, "ends in the middle"),
         (b'\xef\xbb\xbf{"a": nul}', 1, "column 7"),
         (b'["a",\n"\xff"]', 2, "0xff"),
         (b"PK\x03\x04archive/data.pkl\x00", 1, "PyTorch"),

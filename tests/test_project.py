@@ -34,6 +34,7 @@ LINE = """
     rollout tokenizers
     edits
     formats editor env
+    troubles
     turns lineages
     datums
     alignment hints remedies breaks warnings loss

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from sequence_extension.cli import main
 from sequence_extension.formats.stream import MAX_FILE_ISSUES
-from sequence_extension.scan import Item, Trouble, Wanted, scan_file
+from sequence_extension.scan import Item, Wanted, scan_file
+from sequence_extension.troubles import Trouble
 from sequence_extension.workers import Part, Result, file_parts, merge, read_part
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes().splitlines()

@@ -16,7 +16,7 @@ from sequence_extension.formats.native import (
     trajectory_to_native,
     written_number,
 )
-from sequence_extension.formats.results import FileIssue, LengthsOnly
+from sequence_extension.formats.results import FileIssue, LengthsOnly, nothing_below
 from sequence_extension.formats.stream import content_kind, iter_rollouts
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of, shown
@@ -46,7 +46,7 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
         kinds = ("rollouts",) if run else ("rollouts", "unreadable")
         files = [path for path in paths if path in run or path_kind(path) in kinds]
         if not files:
-            yield FileIssue(f"The folder {shown(argument, 200)} holds no file of rollouts.")
+            yield nothing_below(argument)
         yield from map(str, files)
 
 

@@ -37,6 +37,8 @@ FILE_MAGIC = {
         ),
         "a Python pickle (write the rollouts as JSONL instead)",
     ),
+    b"\xff\xfe\0\0": "UTF-32 text",  # before that of UTF-16, which it starts with
+    b"\0\0\xfe\xff": "UTF-32 text",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
     b"\x89PNG": "a PNG image",
@@ -124,6 +126,10 @@ def parse_text(text: str) -> tuple[Any, bool]:
     try:
         return json.loads(text, object_pairs_hook=make_object), repeated
     except json.JSONDecodeError as error:
+        if text.strip() and not text[error.pos :].strip():
+            written = text.rstrip()  # the line end behind it is no line of its own
+            last = written.count("\n") + 1
+            raise RecordError("not valid JSON: it ends in the middle", line=last) from None
         message = {
             "Extra data": "more text after the end of the JSON value",
             "Expecting value": "expected a value",
@@ -177,7 +183,7 @@ def decode_utf8(data: bytes) -> str:
     """
     kind = file_kind(data)
     if kind is not None:
-        raise RecordError(f"this is {kind}, not JSON text in UTF-8", line=1)
+        raise RecordError(not_json(kind), line=1)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -185,6 +191,11 @@ def decode_utf8(data: bytes) -> str:
             f"the byte 0x{data[error.start]:02x} is not UTF-8 text",
             line=1 + data.count(b"\n", 0, error.start),
         ) from None
+
+
+def not_json(kind: str) -> str:
+    """The sentence on a file of another kind."""
+    return f"this is {kind}, not JSON text in UTF-8"
 
 
 def file_kind(data: bytes) -> str | None:

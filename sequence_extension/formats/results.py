@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sequence_extension.text import shown
+
 
 class RecordError(ValueError):
     """What is wrong with one value of a file.
@@ -37,6 +39,11 @@ class FileIssue:
     message: str
     line: int | None = None
     trajectory: int | None = None
+
+
+def nothing_below(folder: str) -> FileIssue:
+    """The sentence on a folder without files of rollouts."""
+    return FileIssue(f"The folder {shown(folder, 200)} holds no file of rollouts.")
 
 
 @dataclass(frozen=True)

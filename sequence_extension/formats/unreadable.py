@@ -149,7 +149,7 @@ TEXTS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
     ),
     (
         is_conversation,
-        "these are messages, not tokens; section 8 of the page renders a conversation, and of "
+        "these are messages, not tokens; section 10 of the page renders a conversation, and of "
         f"rollouts {CAPTURE}",
     ),
 )
