@@ -384,6 +384,15 @@ def test_what_is_chosen_in_the_matrix_is_what_is_played() -> None:
     assert chosen_cell(selector) == (("qwen3",), "reasoning")
 
 
+def test_each_reader_has_a_matrix_of_their_own() -> None:
+    """The widget is read once for all, yet a click of one reader is nobody else's."""
+    one, other = matrix_selector(), matrix_selector()
+    assert one._id != other._id
+    one._convert_value({"cell": {"row": [0], "policy": ["plain"], "vlPoint": [1]}})
+    assert chosen_cell(one)[1] == "plain"
+    assert chosen_cell(other) == chosen_cell(matrix_selector()) == (("qwen3",), "reasoning")
+
+
 def test_marks_tell_what_colours_tell() -> None:
     looks = {kind: look for kind, look in MATRIX_LOOK.items() if kind != "none"}
     assert len({VERDICTS[kind][0] for kind in looks}) == len(looks)
