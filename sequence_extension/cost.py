@@ -234,7 +234,7 @@ def cost_sentence(diagnosis: Diagnosis) -> str:
     again = sum(item.again for item in diagnosis.breaks)
     sentence = (
         f"{count_of(len(diagnosis.spans), 'turn')} in "
-        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'token')} "
+        f"{count_of(len(diagnosis.built.data), 'datum')}: {count_of(now, 'input')} "
         f"through the model; {apart:,} if no turn merged."
     )
     if again:

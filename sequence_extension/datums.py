@@ -9,6 +9,9 @@ from sequence_extension.rollout import model_input_to_elements
 from sequence_extension.text import count_of
 from sequence_extension.turns import walk_turns
 
+# The most frequent fault: the tokens are known, so what the datums would be is known, too.
+LOGPROBS_MISSING = "logprobs missing"
+
 
 @dataclass(frozen=True)
 class Built:
@@ -18,6 +21,7 @@ class Built:
         data: The cookbook's datums; empty on error.
         error_code: Class name of the exception, or None.
         error_message: A plain sentence that names the turn, or None.
+        error_name: The same in two or three words, or None.
         help: What helps against the error, or None.
     """
 
@@ -25,16 +29,20 @@ class Built:
     error_code: str | None = None
     error_message: str | None = None
     help: str | None = None
+    error_name: str | None = None
 
 
-def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str, str]]:
+Fault = tuple[type[Exception], str, str, str]
+
+
+def build_faults(trajectory: Trajectory) -> Iterator[Fault]:
     """What `trajectory_to_data` refuses, in the order in which it would meet it.
 
     Source of the rules: the asserts and checks in `trajectory_to_data`, `ImageChunk.length`,
     `TokensWithLogprobs.logprobs` and `create_rightshifted_model_input_and_leftshifted_targets`.
 
     Yields:
-        The class of exception, a plain sentence that names the turn, and what helps.
+        The class of exception, a plain sentence that names the turn, what helps, and a name.
     """
     transitions = trajectory.transitions
     spans = walk_turns(trajectory)
@@ -53,6 +61,7 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str,
                     f"Turn {turn}, observation index {place}: the image does not say how many "
                     "tokens it has. Set expected_tokens.",
                     "Give every image its size in tokens, `expected_tokens`.",
+                    "image without a size",
                 )
         if given is None:
             yield (
@@ -60,6 +69,7 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str,
                 f"Turn {turn} has no logprobs. Sample with logprobs, or this rollout cannot "
                 "become training data.",
                 "Record logprobs for every action; None is refused.",
+                LOGPROBS_MISSING,
             )
         elif len(given) != len(tokens):
             surplus += len(given) - len(tokens)
@@ -70,12 +80,11 @@ def build_faults(trajectory: Trajectory) -> Iterator[tuple[type[Exception], str,
         if (turn + 1 == len(spans) or spans[turn + 1].splits) and (elements or tokens):
             yield from closing_faults(turn, elements, tokens)
             if surplus:
-                yield AssertionError, uneven[0], "Record one logprob for every action token."
+                helps = "Record one logprob for every action token."
+                yield AssertionError, uneven[0], helps, "logprobs too few or too many"
 
 
-def closing_faults(
-    turn: int, elements: Sequence[Any], tokens: Sequence[int]
-) -> Iterator[tuple[type[Exception], str, str]]:
+def closing_faults(turn: int, elements: Sequence[Any], tokens: Sequence[int]) -> Iterator[Fault]:
     """What is wrong with the end of a datum, see `build_faults`."""
     if not tokens and not isinstance(elements[-1], int):
         yield (
@@ -83,6 +92,7 @@ def closing_faults(
             f"The datum that ends with turn {turn} ends on an image. An image cannot be a "
             "target: the last element must be a token.",
             "Let a rollout end on a token, not on an image.",
+            "ends on an image",
         )
     if len(elements) + len(tokens) == 1:
         yield (
@@ -90,16 +100,23 @@ def closing_faults(
             f"The datum that ends with turn {turn} holds a single token. At least 2 are "
             "needed: one to read, one to predict.",
             "Let a rollout hold at least two tokens.",
+            "a single token",
         )
 
 
-def explain_build_error(trajectory: Trajectory, error: Exception) -> tuple[str, str]:
-    """A plain sentence for an exception of `trajectory_to_data`, naming the turn; what helps."""
-    for kind, sentence, helps in build_faults(trajectory):
+def explain_build_error(trajectory: Trajectory, error: Exception) -> tuple[str, str, str]:
+    """An exception of `trajectory_to_data` in a plain sentence; what helps; and its name."""
+    for kind, sentence, helps, name in build_faults(trajectory):
         if type(error) is kind:
-            return sentence, helps
+            return sentence, helps, name
     sentence = f"trajectory_to_data refused this rollout: {error}"
-    return sentence, "Mend what the message at the rollout names."
+    return sentence, "Mend what the message at the rollout names.", type(error).__name__
+
+
+def lacks_only_logprobs(trajectory: Trajectory) -> bool:
+    """Whether missing logprobs are all that `trajectory_to_data` refuses."""
+    names = {name for _, _, _, name in build_faults(trajectory)}
+    return names == {LOGPROBS_MISSING}
 
 
 def build_datums(trajectory: Trajectory, advantage: float = 1.0) -> Built:

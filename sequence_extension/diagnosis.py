@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sequence_extension.breaks import Break, datum_codes, find_breaks
 from sequence_extension.cookbook import Trajectory
-from sequence_extension.datums import Built, build_datums
+from sequence_extension.datums import Built, build_datums, lacks_only_logprobs
 from sequence_extension.edits import ElementCodes
 from sequence_extension.rollout import Rollout
 from sequence_extension.turns import Run, TurnSpan, datum_runs, walk_turns
@@ -25,6 +25,7 @@ class Diagnosis:
         tokens_unmerged: Sum of len(ob) + len(ac) - 1 over turns with at least 2 tokens;
             None on error.
         lineages: Datums there would be if every open sequence were kept, not only the last.
+        would_be: Of a rollout that lacks nothing but logprobs: its datums by the prefix rule.
     """
 
     rollout: Rollout
@@ -36,6 +37,7 @@ class Diagnosis:
     tokens_processed: int | None
     tokens_unmerged: int | None
     lineages: int = 0
+    would_be: int | None = None
 
 
 def diagnose(
@@ -85,7 +87,9 @@ def diagnose(
     }
     warnings = find_warnings(trajectory, spans, rollout.vocab, codes, sequences, resumed)
     failed = built.error_code is not None
-    processed = unmerged = None
+    processed = unmerged = would_be = None
+    if failed and lacks_only_logprobs(trajectory):
+        would_be = len({span.datum for span in spans if span.tokens or span.action})
     if not failed:
         processed = sum(datum.model_input.length for datum in built.data)
         lengths = [span.tokens + span.action for span in spans]
@@ -100,4 +104,5 @@ def diagnose(
         tokens_processed=processed,
         tokens_unmerged=unmerged,
         lineages=lineages,
+        would_be=would_be,
     )

@@ -21,13 +21,18 @@ from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.html import code_spans, fold, scroll_box, table_html
-from sequence_extension.overview import WINDOW, counts_table, window_places
-from sequence_extension.report import Row, Totals
+from sequence_extension.overview import WINDOW, counts_table, main_cause, window_places
+from sequence_extension.report import Row, Totals, would_be_text
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.turns import runs_finding
-from sequence_extension.wording import cause_name, cause_sentence, lineage_sentence
+from sequence_extension.wording import (
+    cause_sentence,
+    lineage_sentence,
+    refusal_sentence,
+    said_warnings,
+)
 
 # Bytes of the whole file, and of the rollouts in detail; what is left is for the tables.
 MAX_PAGE_BYTES = 1_500_000
@@ -152,12 +157,12 @@ def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
     name = html.escape(printable(rollout.name, 120))
     parts = [f'<section><h2 id="rollout-{place}">{name}</h2>']
     if diagnosis.built.error_message is not None:
-        parts.append(note(f"Refused: {diagnosis.built.error_message}", "seq-error"))
+        parts.append(note(f"Refused: {refusal_sentence(diagnosis)}", "seq-error"))
     else:
         parts.append(f"<p>{html.escape(cost_sentence(diagnosis))}</p>")
     lineage = lineage_sentence(diagnosis)
     parts += [note(lineage)] if lineage else []
-    for item in diagnosis.warnings[:MAX_ISSUES]:
+    for item in said_warnings(diagnosis)[:MAX_ISSUES]:
         parts.append(note(f"{item.code}: {' '.join([item.message, item.help, *item.hints])}"))
     shown = len(diagnosis.breaks[:MAX_BREAKS]) if drawn else 0
     parts += [break_section(diagnosis, at, 100 * place + at) for at in range(shown)]
@@ -170,6 +175,13 @@ def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
     return "".join([*parts, "</section>"])
 
 
+def datums_text(row: Row) -> str:
+    """The datums of a rollout, as far as they are known."""
+    if row.would_be is not None:
+        return f"none; would be {row.would_be}"
+    return f"at least {row.datums}" if row.lengths_only else str(row.datums)
+
+
 def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
     """The rollouts as a table, worst first; some lead to their details."""
     frame = pd.DataFrame(
@@ -177,13 +189,11 @@ def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
             {
                 "place": place + 1,
                 "rollout": printable(row.name, 80),
-                "datums": f"at least {row.datums}" if row.lengths_only else str(row.datums),
-                "main cause": "refused"
-                if row.error
-                else cause_name(max(row.causes, key=lambda cause: row.causes[cause], default="")),
+                "datums": datums_text(row),
+                "main cause": main_cause(row),
                 "turns": row.turns,
-                "tokens": row.processed,
-                "read again": sum(row.again.values()),
+                "inputs": "" if row.error else f"{row.processed:,}",
+                "read again": "" if row.error else f"{sum(row.again.values()):,}",
                 "warnings": sum(row.warnings.values()),
                 "group": printable(row.group or "", 30),
                 "file": printable(row.file, 80),
@@ -207,10 +217,15 @@ def sums_html(totals: Totals) -> str:
     parts = [
         f"<p><b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')}: "
         f"<b>{count_of(totals.datums, 'datum')}</b>{spread}.{refused}</p>",
-        f"<p><b>{count_of(totals.processed, 'token')}</b> through the model: "
-        f"{share_text(totals.processed, totals.unmerged)}; {totals.again.total():,} are read again."
-        "</p>",
     ]
+    if totals.datums or not totals.refused:
+        parts.append(
+            f"<p><b>{count_of(totals.processed, 'input')}</b> (tokens through the model): "
+            f"{share_text(totals.processed, totals.unmerged)}; "
+            f"{totals.again.total():,} are read again.</p>"
+        )
+    if totals.would_be:
+        parts.append(f"<p>Would be {would_be_text(totals)}.</p>")
     if totals.causes:
         drawn = causes_chart(totals.causes)
         parts.append(figure_html(drawn, causes_finding(totals.causes), CAUSES_NUMBER))

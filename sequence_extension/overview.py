@@ -1,7 +1,6 @@
 """Many rollouts at a glance."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.formats.native import rollout_to_native
 from sequence_extension.group import group_advantages
-from sequence_extension.report import Totals, rollout_row, what_helps
+from sequence_extension.report import Row, Totals, rollout_row, what_helps
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
 from sequence_extension.wording import cause_name
@@ -62,21 +61,16 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
         row = rollout_row(diagnosis)
         totals.add(row)
         severities.append(row.severity)
-        causes = Counter(cause_name(item.cause) for item in diagnosis.breaks)
         rows.append(
             {
                 "name": printable(rollout.name, 60),
                 "datums": len(diagnosis.built.data),
-                "main cause": "refused"
-                if diagnosis.built.error_code
-                else causes.most_common(1)[0][0]
-                if causes
-                else "",
-                "tokens": diagnosis.tokens_processed,
+                "main cause": main_cause(row),
+                "inputs": diagnosis.tokens_processed,
                 "if unmerged": diagnosis.tokens_unmerged,
                 "turns": len(diagnosis.spans),
                 "warnings": len(diagnosis.warnings),
-                "error": diagnosis.built.error_code or "",
+                "error": row.refusal or "",
                 "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
                 "advantage": advantage,
                 "group": printable(rollout.group or "", 30),
@@ -86,7 +80,7 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
     worst_first = sorted(range(len(rows)), key=severities.__getitem__, reverse=True)
     table = pd.DataFrame([rows[index] for index in worst_first])
     if rows:  # with gaps: a refused rollout has no price, one without a group no advantage
-        gaps = {"advantage": "Float64", "tokens": "Int64", "if unmerged": "Int64"}
+        gaps = {"advantage": "Float64", "inputs": "Int64", "if unmerged": "Int64"}
         table = table.astype(gaps)
     silent = ("group", "reward", "advantage", "main cause", "warnings", "error")
     for column in silent if rows else ():
@@ -95,9 +89,15 @@ def overview(rollouts: Sequence[Rollout]) -> Overview:
     return Overview(table, totals, tuple(advantages))
 
 
+def main_cause(row: Row) -> str:
+    """What became of a rollout in a few words: that it was refused, and its most frequent cause."""
+    causes = [cause_name(max(row.causes, key=row.causes.__getitem__))] if row.causes else []
+    return ", ".join(["refused"] * (row.error is not None) + causes)
+
+
 def counts_table(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
-    of = totals.causes | totals.warnings | totals.errors
+    of = totals.causes | totals.warnings - totals.repeats | totals.refusals
     return pd.DataFrame(
         [
             {
@@ -106,7 +106,7 @@ def counts_table(totals: Totals) -> pd.DataFrame:
                 "count": f"{count:,}" if count == of[name] else f"{count:,} of {of[name]:,}",
                 "what helps": sentence,
             }
-            for kind, name, count, sentence in what_helps(totals)
+            for kind, name, count, sentence in what_helps(totals, repeats=False)
         ]
     )
 

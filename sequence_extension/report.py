@@ -11,7 +11,7 @@ from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.formats.native import element_to_native
 from sequence_extension.formats.results import LengthsOnly
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.text import by_count
+from sequence_extension.text import by_count, count_of
 
 # Groups that are counted one by one, so that sums stay small whatever a file holds.
 MAX_GROUPS = 1_000
@@ -120,7 +120,9 @@ class Row:
         turns: Number of turns.
         datums: Number of datums; of lengths only 1 + the certain splits, 0 where refused.
         error: Class name of the exception that refused it, or None.
-        remedies: Breaks by cause, and the refusal by its class, with what helps against them.
+        refusal: The same in two or three words.
+        would_be: Of a rollout that lacks nothing but logprobs: its datums by the prefix rule.
+        remedies: Breaks by cause, and the refusal by its name, with what helps against them.
         causes, again, warnings: Breaks and the tokens they make the model read again, by cause;
             warnings by code.
         processed, unmerged: Tokens through the model, as it is and if no turn merged; 0 where
@@ -135,6 +137,8 @@ class Row:
     file: str = ""
     group: str | None = None
     error: str | None = None
+    refusal: str | None = None
+    would_be: int | None = None
     causes: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, int] = field(default_factory=dict)
@@ -162,7 +166,7 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         again[item.cause] += item.again
         remedies[item.cause, item.help] += 1
     if source.built.error_code is not None and source.built.help is not None:
-        remedies[source.built.error_code, source.built.help] += 1
+        remedies[source.built.error_name or "", source.built.help] += 1
     return Row(
         name=source.rollout.name,
         turns=len(source.spans),
@@ -170,6 +174,8 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         file=file,
         group=source.rollout.group,
         error=source.built.error_code,
+        refusal=source.built.error_name,
+        would_be=source.would_be,
         causes=Counter(item.cause for item in source.breaks),
         again=again,
         warnings=Counter(warning.code for warning in source.warnings),
@@ -197,7 +203,11 @@ class Totals:
         rollouts, turns, datums, refused: Counts; a refused rollout has no datum but an error.
         lengths_only: Rollouts of known lengths; their datums are not counted.
         datums_per_rollout: How many rollouts became that many datums.
-        causes, warnings, errors: How many breaks, warnings and refusals of each kind.
+        causes, warnings, errors: How many breaks, warnings and refusals of each kind; refusals
+            by class.
+        refusals, classes: Refusals by name, and the class of each name.
+        would_be: Rollouts that lack nothing but logprobs, and the datums they would be.
+        repeats: Warnings that say what the refusal of their rollout says.
         again, rollouts_with: Tokens read again, and rollouts, by cause.
         remedies: How many breaks of a cause, or refusals of a class, something helps against.
         processed, unmerged: Tokens through the model, as it is and if no turn merged.
@@ -217,6 +227,10 @@ class Totals:
     remedies: Counter[tuple[str, str]] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    classes: dict[str, str] = field(default_factory=dict)
+    would_be: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[str] = field(default_factory=Counter)
     processed: int = 0
     unmerged: int = 0
     joined: Counter[str] = field(default_factory=Counter)
@@ -241,13 +255,30 @@ class Totals:
             self.lengths_only += 1
         elif row.error is not None:
             self.refused += 1
+            name = row.refusal or row.error
             self.errors[row.error] += 1
+            self.refusals[name] += 1
+            self.classes[name] = row.error
+            if row.would_be is not None:
+                self.would_be.update(rollouts=1, datums=row.would_be)
+                self.repeats["logprobs_missing"] += row.warnings.get("logprobs_missing", 0)
         else:
             self.datums += row.datums
             self.datums_per_rollout[row.datums] += 1
             self.again.update(row.again)
             self.processed += row.processed
             self.unmerged += row.unmerged
+
+
+def would_be_text(totals: Totals) -> str:
+    """What rollouts that lack nothing but logprobs would be; empty where there are none."""
+    if not totals.would_be:
+        return ""
+    datums, rollouts = totals.would_be["datums"], totals.would_be["rollouts"]
+    return (
+        f"{count_of(datums, 'datum')} from {count_of(rollouts, 'rollout')} once logprobs are "
+        "recorded"
+    )
 
 
 def summary_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[str, Any]:
@@ -275,7 +306,7 @@ def summary_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[s
         "warnings": dict(by_count(totals.warnings)),
         "errors": dict(by_count(totals.errors)),
         "help": [
-            {"kind": kind, "name": name, "count": count, "help": sentence}
+            {"kind": kind, "name": totals.classes.get(name, name), "count": count, "help": sentence}
             for kind, name, count, sentence in what_helps(totals)
         ],
         "problems": list(problems),
@@ -311,14 +342,19 @@ class Worst(Generic[Kept]):
         return [kept for _, _, kept in worst_first]
 
 
-def what_helps(totals: Totals) -> list[tuple[str, str, int, str]]:
+def what_helps(totals: Totals, repeats: bool = True) -> list[tuple[str, str, int, str]]:
     """Causes, warnings and refusals over all rollouts: kind, name, how many, what helps these.
 
     The most frequent first. A cause whose breaks need several remedies has a row for each.
+
+    Args:
+        totals: Sums over all rollouts.
+        repeats: Also warnings that say what a refusal says.
     """
+    warnings = totals.warnings if repeats else totals.warnings - totals.repeats
     helps = dict(totals.remedies)
-    helps |= {(code, WARNING_REMEDIES[code]): count for code, count in totals.warnings.items()}
-    kinds = {"splits": totals.causes, "warning": totals.warnings, "refused": totals.errors}
+    helps |= {(code, WARNING_REMEDIES[code]): count for code, count in warnings.items()}
+    kinds = {"splits": totals.causes, "warning": warnings, "refused": totals.refusals}
     rows = []
     for kind, counts in kinds.items():
         for name, _ in by_count(counts):

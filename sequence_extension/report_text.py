@@ -7,7 +7,7 @@ from typing import Any
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.formats.results import LengthsOnly
-from sequence_extension.report import Row, Totals, what_helps
+from sequence_extension.report import Row, Totals, what_helps, would_be_text
 from sequence_extension.rollout import image_label, model_input_to_elements
 from sequence_extension.text import (
     by_count,
@@ -17,7 +17,7 @@ from sequence_extension.text import (
     share_text,
     text_bytes,
 )
-from sequence_extension.wording import break_headline
+from sequence_extension.wording import break_headline, refusal_sentence, said_warnings
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
 MOST_BREAKS = 6
@@ -122,13 +122,15 @@ def rollout_lines(
             f"  {turns}, lengths only: at least {count_of(row.datums, 'datum')}"
             + (f"; turns that cannot extend: {cannot}" if cannot else "")
         )
+    elif row.would_be is not None:
+        lines.append(f"  {paint('red', 'refused')}, {refusal_sentence(source)}")
     elif row.error is not None:
         message = printable(f"{source.built.error_message} ({row.error})")
         lines.append(f"  {paint('red', 'refused')}, {turns}, no datum: {message}")
     else:
         again = sum(row.again.values())
         lines.append(
-            f"  {turns}, {count_of(row.datums, 'datum')}, {count_of(row.processed, 'token')}: "
+            f"  {turns}, {count_of(row.datums, 'datum')}, {count_of(row.processed, 'input')}: "
             f"{share_text(row.processed, row.unmerged)}"
             + (f"; {again:,} read again" if again else "")
         )
@@ -145,10 +147,11 @@ def rollout_lines(
     if left:
         kinds = counts_text(Counter(item.cause for item in left))
         lines.append(f"  {count_of(len(left), 'more break')}: {kinds}")
-    for warning in source.warnings[:MOST_WARNINGS]:
+    warnings = said_warnings(source)
+    for warning in warnings[:MOST_WARNINGS]:
         words = printable(" ".join([warning.message, *warning.hints]))
         lines.append(f"  {paint('yellow', 'warning')} {warning.code}: {words}")
-    more = len(source.warnings) - MOST_WARNINGS
+    more = len(warnings) - MOST_WARNINGS
     if more > 0:
         lines.append(f"  {count_of(more, 'more warning')}")
     lines += [f"  {printable(note)}" for note in source.rollout.notes]
@@ -172,18 +175,21 @@ def summary_lines(totals: Totals, paint: Paint) -> list[str]:
     spread = ", ".join(
         f"{count} in {number:,}" for count, number in sorted(totals.datums_per_rollout.items())
     )
-    refused = f", {totals.refused:,} refused ({counts_text(totals.errors)})"
+    refused = f", {totals.refused:,} refused ({counts_text(totals.refusals)})"
     head = (
         f"{count_of(totals.rollouts, 'rollout')}, {count_of(totals.turns, 'turn')}, "
         f"{count_of(totals.datums, 'datum')}{refused if totals.refused else ''}"
     )
-    lines = [
-        paint("bold", head),
-        f"  datums per rollout: {spread or 'none'}",
-        f"  tokens processed:   {totals.processed:,}, "
-        f"{share_text(totals.processed, totals.unmerged)}; "
-        f"{totals.again.total():,} read again",
-    ]
+    lines = [paint("bold", head)]
+    if totals.datums or not totals.refused:
+        lines += [
+            f"  datums per rollout: {spread or 'none'}",
+            f"  inputs:             {totals.processed:,}, "
+            f"{share_text(totals.processed, totals.unmerged)}; "
+            f"{totals.again.total():,} read again",
+        ]
+    if totals.would_be:
+        lines.append(f"  would be:           {would_be_text(totals)}")
     if totals.lengths_only:
         lines.append(
             f"  lengths only:       {count_of(totals.lengths_only, 'rollout')}; tokens are needed "
@@ -197,20 +203,25 @@ def summary_lines(totals: Totals, paint: Paint) -> list[str]:
     if totals.causes:
         table = [["Why turns split", "turns", "rollouts", "tokens read again"]]
         table += [
-            [f"  {cause}", f"{n:,}", f"{totals.rollouts_with[cause]:,}", f"{totals.again[cause]:,}"]
+            [
+                f"  {cause}",
+                f"{n:,}",
+                f"{totals.rollouts_with[cause]:,}",
+                # of rollouts that were refused nothing is read
+                f"{totals.again[cause]:,}" if cause in totals.again else "-",
+            ]
             for cause, n in by_count(totals.causes)
         ]
         first, *rest = columns(table)
         lines += ["", paint("bold", first), *rest]
-    for title, counts in (("Warnings", totals.warnings), ("Refused", totals.errors)):
-        if counts:
-            rows = columns([[f"  {code}", f"{n:,}"] for code, n in by_count(counts)])
-            lines += ["", paint("bold", title), *rows]
+    if warnings := totals.warnings - totals.repeats:
+        rows = columns([[f"  {code}", f"{n:,}"] for code, n in by_count(warnings)])
+        lines += ["", paint("bold", "Warnings"), *rows]
     lines += group_lines(totals, paint)
-    told = totals.causes | totals.warnings | totals.errors
+    told = totals.causes | warnings | totals.refusals
     helps = [
         f"  {name}: {sentence}{'' if count == told[name] else f' ({count:,} of {told[name]:,})'}"
-        for _, name, count, sentence in what_helps(totals)
+        for _, name, count, sentence in what_helps(totals, repeats=False)
     ]
     return [*lines, "", paint("bold", "What helps"), *helps] if helps else lines
 

@@ -136,4 +136,6 @@ def counts_text(counts: Mapping[Any, int]) -> str:
 
 def share_text(part: int, whole: int) -> str:
     """Tokens processed against unmerged, as a percentage of the latter."""
+    if 0 < whole <= part:
+        return "nothing saved by merging"
     return f"{part / whole:.0%} of {whole:,} if no turn merged" if whole else "nothing to merge"

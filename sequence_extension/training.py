@@ -47,7 +47,7 @@ def assert_extends(
         ...
         AssertionError: 2 datums, but at most 1 is allowed.
         trajectory 0
-          2 turns, 2 datums, 7 tokens: 100% of 7 if no turn merged; 3 read again
+          2 turns, 2 datums, 7 inputs: nothing saved by merging; 3 read again
           turn 1 splits at position 3 of 4, end_token: ...
             before    1 2 3
             expected  4  (turn 0's action, index 1)

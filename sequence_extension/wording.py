@@ -6,6 +6,7 @@ from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
+from sequence_extension.warnings import RolloutWarning
 
 
 def cause_name(cause: str) -> str:
@@ -149,6 +150,27 @@ def break_headline(item: Break) -> str:
 def cause_sentence(item: Break) -> str:
     """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
     return cause_words(item).sentence
+
+
+def refusal_sentence(diagnosis: Diagnosis) -> str | None:
+    """Why there is no datum, and what there would be where only logprobs are missing."""
+    if diagnosis.would_be is None:
+        return diagnosis.built.error_message
+    bare = [item.turn for item in diagnosis.warnings if item.code == "logprobs_missing"]
+    turns = count_of(len(diagnosis.spans), "turn")
+    where = f"{len(bare)} of {turns} (turn {bare[0]} is the first)"
+    if len(bare) == len(diagnosis.spans):
+        where = f"all {turns}" if len(bare) > 1 else "its one turn"
+    return (
+        f"logprobs missing in {where}: would be {count_of(diagnosis.would_be, 'datum')} once "
+        "logprobs are recorded"
+    )
+
+
+def said_warnings(diagnosis: Diagnosis) -> list[RolloutWarning]:
+    """The warnings, but those that say what `refusal_sentence` says."""
+    repeated = () if diagnosis.would_be is None else ("logprobs_missing",)
+    return [item for item in diagnosis.warnings if item.code not in repeated]
 
 
 def lineage_sentence(diagnosis: Diagnosis) -> str | None:

@@ -466,7 +466,19 @@ def test_text_agrees_with_json(run: Any) -> None:
     assert (text.code, text.err) == (0, "")
     lines = text.out.splitlines()
     breaks = [item for entry in entries for item in entry["breaks"]]
-    warnings = [warning for entry in entries for warning in entry["warnings"]]
+    bare = [
+        entry
+        for entry in entries
+        if "no logprobs" in (entry["error"] or {"message": ""})["message"]
+    ]
+    assert len(bare) == 1
+    warnings = [
+        warning
+        for entry in entries
+        for warning in entry["warnings"]
+        # said where the rollout is refused
+        if entry not in bare or warning["code"] != "logprobs_missing"
+    ]
     assert sum(" splits at position " in line for line in lines) == len(breaks)
     assert sum(line.startswith("  warning ") for line in lines) == len(warnings)
     for warning in warnings:
@@ -716,3 +728,58 @@ def test_what_holds_nothing_is_said_at_once(
     ran = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
     assert ran.returncode == 2
     assert len(ran.stderr.splitlines()) == len(names)
+
+
+def call(prompt: list[int], answer: list[int], **more: Any) -> dict[str, Any]:
+    """A call as vLLM's server logs it."""
+    return {"prompt_token_ids": prompt, "token_ids": answer, **more}
+
+
+def test_missing_logprobs_are_said_once(run: Any) -> None:
+    """Invariant 4: what there would be, no sums of nothing, and the break that is known."""
+    bare = [
+        call([1, 2, 3], [4, 5], session_id="a"),
+        call([1, 2, 3, 4, 5, 6], [7], session_id="a"),
+        call([1, 2, 9, 4, 5, 6, 8], [7], session_id="a"),
+    ]
+    text = run(bare).out
+    assert "refused, logprobs missing in all 3 turns: would be 2 datums once logprobs" in text
+    assert "would be:           2 datums from 1 rollout once logprobs are recorded" in text
+    assert "turn 2 splits at position 2" in text
+    for words in ("ValueError", "logprobs_missing", "inputs:", "nothing to merge", "0 read again"):
+        assert words not in text
+    assert sum(line.startswith("  logprobs missing: ") for line in text.splitlines()) == 1
+    (entry,) = run(bare, "--json").report
+    assert entry["error"]["code"] == "ValueError"
+    assert (entry["datums"], entry["tokens_processed"], entry["tokens_unmerged"]) == (
+        [],
+        None,
+        None,
+    )
+    assert [warning["code"] for warning in entry["warnings"]] == ["logprobs_missing"] * 3
+    # with logprobs it is what was said
+    whole = [one | {"logprobs": [-0.5] * len(one["token_ids"])} for one in bare]
+    (entry,) = run(whole, "--json").report
+    assert len(entry["datums"]) == 2
+
+
+def test_the_turn_without_logprobs_is_named_and_other_faults_too(run: Any) -> None:
+    """Invariant 4: nothing would be made of a rollout that has another fault as well."""
+    good = {"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}
+    late = [good, {"append": [4], "ac": [5], "logprobs": None}]
+    assert (
+        "missing in 1 of 2 turns (turn 1 is the first): would be 1 datum"
+        in run({"transitions": late}).out
+    )
+    short = [{"ob": [9], "ac": [5], "logprobs": None}, {"ob": [8], "ac": [], "logprobs": []}]
+    text = run({"transitions": short}).out
+    assert "would be" not in text
+    assert "Turn 0 has no logprobs" in text
+
+
+def test_merging_that_saves_nothing_is_no_percentage(run: Any) -> None:
+    """The worst case does not read as a success."""
+    turns = [{"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}] * 2
+    text = run({"transitions": turns}).out
+    assert "2 datums, 4 inputs: nothing saved by merging; 2 read again" in text
+    assert "100%" not in text

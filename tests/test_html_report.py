@@ -170,3 +170,14 @@ def test_page_opens_with_the_network_cut(write: Any, browser: Browser, scheme: A
             assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
     finally:
         context.close()
+
+
+def test_what_is_refused_for_its_logprobs_keeps_its_break(write: Any) -> None:
+    """No sum of nothing; the cause is named beside the refusal, and what there would be."""
+    turns = [{"ob": [1, 2, 3], "ac": [4]}, {"ob": [1, 9, 3, 4, 5], "ac": [6]}]
+    page = write({"transitions": turns})
+    assert "<td>refused, replaced</td>" in page
+    assert "none; would be 2" in page
+    assert "Would be 2 datums from 1 rollout once logprobs are recorded." in page
+    for words in ("ValueError", "nothing to merge", "0 are read again", "logprobs_missing"):
+        assert words not in page

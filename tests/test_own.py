@@ -160,7 +160,7 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
 def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
     reading = read_bounded(json.dumps(value))
     assert not reading.rollouts
-    assert "these are messages, not tokens; section 8" in reading.issues[0].message
+    assert "these are messages, not tokens; section 10" in reading.issues[0].message
 
 
 def test_every_refusal_of_the_cases_says_what_helps() -> None:
@@ -177,7 +177,7 @@ def test_the_worst_rollouts_come_first() -> None:
     rollouts = read_bounded(CASES).rollouts
     table = overview(rollouts).table
     keys = [
-        (main == "refused", datums)
+        (main.startswith("refused"), datums)
         for main, datums in zip(table["main cause"], table["datums"], strict=True)
     ]
     assert keys == sorted(keys, reverse=True)
@@ -188,7 +188,7 @@ def test_the_worst_rollouts_come_first() -> None:
 
 def test_overview_says_first_what_became_of_a_rollout() -> None:
     table = overview(read_bounded(CASES).rollouts).table
-    assert table.columns[:5].tolist() == ["name", "datums", "main cause", "tokens", "if unmerged"]
+    assert table.columns[:5].tolist() == ["name", "datums", "main cause", "inputs", "if unmerged"]
     refused = table[table["main cause"] == "refused"]
     assert (refused["datums"] == 0).all()
     assert (refused["error"] != "").all()

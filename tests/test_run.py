@@ -867,7 +867,7 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
     tells(run_page, "1,000 rollouts, 2,000 turns in the file many.json:")
     text = whole_text(run_page)
     assert "4 refused." in text
-    assert re.search(r"tokens through the model: \d+% of [\d,]+ if no turn merged", text)
+    assert re.search(r"inputs \(tokens through the model\): \d+% of [\d,]+ if no turn merged", text)
     counted = run_page.page.get_by_role("group", name="Causes and warnings, and what helps")
     assert re.search(r"splits\s+end token\s+143", counted.inner_text())
 
@@ -879,10 +879,10 @@ def test_overview_of_many_rollouts(run_page: Reader) -> None:
         for part in (run_page.page.locator("[aria-label^=Causes]").first, table, chosen)
     ]
     assert heights == sorted(heights)
-    heading, _ = column(run_page, "tokens")
+    heading, _ = column(run_page, "inputs")
     heading.get_by_role("button").click()  # the largest first
     expect(heading).to_have_attribute("aria-sort", "descending")
-    _, tokens = column(run_page, "tokens")
+    _, tokens = column(run_page, "inputs")
     assert tokens[0] == "12"  # splits, and the longest answer
     assert [text for text in tokens if text] == sorted(filter(None, tokens), key=int, reverse=True)
     assert set(tokens[-4:]) == {""}  # a refused rollout has no price

@@ -127,7 +127,7 @@ def test_the_assertion_shows_where_and_why() -> None:
     refused = make_trajectory(make_turn([1], [2], None))
     with pytest.raises(AssertionError, match="refuses this rollout") as caught:
         assert_extends(refused, max_datums=9)
-    assert "Turn 0 has no logprobs" in str(caught.value)
+    assert "logprobs missing in its one turn" in str(caught.value)
     assert_extends(make_trajectory(([1], [2]), ([1, 2, 3], [4])))
 
 

@@ -43,10 +43,11 @@ from sequence_extension.page.html import (
 )
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_figure, strip_figure, verdict_list
+from sequence_extension.report import would_be_text
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import break_headline, lineage_sentence
+from sequence_extension.wording import break_headline, lineage_sentence, refusal_sentence
 
 MAX_DRAWN_DATUMS = 300
 
@@ -113,9 +114,14 @@ def reading_view(read: Read) -> mo.Html:
         if totals.datums
         else f"<b>{count_of(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
         f"{refused}",
-        f"<b>{count_of(totals.processed, 'token')}</b> through the model: "
-        f"{share_text(totals.processed, totals.unmerged)}.",
     ]
+    if totals.datums or not totals.refused:
+        lines.append(
+            f"<b>{count_of(totals.processed, 'input')}</b> (tokens through the model): "
+            f"{share_text(totals.processed, totals.unmerged)}."
+        )
+    if totals.would_be:
+        lines.append(f"Would be {would_be_text(totals)}.")
     parts += [f"<p>{line}</p>" for line in lines]
     if totals.causes:
         drawn = causes_chart(totals.causes)
@@ -142,7 +148,7 @@ def diagnosis_views(
     mark = f' id="{html.escape(anchor)}"' if anchor else ""
     views = [mo.Html(f'<h3 class="seq-title"{mark}>{name}</h3>')]
     if diagnosis.built.error_message is not None:
-        views.append(note(diagnosis.built.error_message, "error"))
+        views.append(note(f"Refused: {refusal_sentence(diagnosis)}", "error"))
     else:
         views.append(note(cost_sentence(diagnosis)))
     views += [note(text, "look") for text in diagnosis.rollout.notes]
