@@ -30,6 +30,8 @@ from sequence_extension.troubles import Trouble, file_label, trouble_lines
 # Of the HTML report: rollouts in its table, and rollouts that are drawn.
 PAGE_ROWS = 200
 PAGE_DRAWN = 12
+# Rewards of groups that are held for the figures' advantages.
+MOST_REWARDS = 200_000
 # What is read sooner shows no bar.
 BAR_AFTER_S = 1.0
 
@@ -42,6 +44,8 @@ class Collected:
     totals: Totals = field(default_factory=Totals)
     failures: Failures = field(default_factory=Failures)
     troubles: list[Trouble] = field(default_factory=list)
+    rewards: dict[tuple[str, str], list[float | None]] = field(default_factory=dict)
+    rewards_held: int = 0
 
     def __post_init__(self) -> None:
         self.told: Worst[tuple[str, ...]] = Worst(self.wanted.details)
@@ -58,6 +62,22 @@ class Collected:
         self.rows.offer(row.severity, row)
         if item.rollout is not None:
             self.drawn.offer(row.severity, (row, item.rollout))
+        if self.wanted.drawn and row.group is not None:
+            self.rewards_held += 1
+            if self.rewards_held <= MOST_REWARDS:
+                self.rewards.setdefault((row.file, row.group), []).append(row.reward)
+
+    def advantage(self, row: Row) -> float | None:
+        """A rollout's advantage in its group; None where not the whole group may be known."""
+        from sequence_extension.group import reward_advantages
+
+        if row.group is None or self.troubles or self.rewards_held > MOST_REWARDS:
+            return None
+        members = self.rewards[row.file, row.group]
+        rewards = [reward for reward in members if reward is not None]
+        if row.reward is None or len(rewards) < len(members):
+            return None
+        return reward_advantages(rewards)[rewards.index(row.reward)]
 
 
 def call_problem(options: Namespace) -> str:
@@ -207,9 +227,8 @@ def write_page(collected: Collected, options: Namespace, issues: list[str]) -> b
 
     names = [os.path.basename(file_label(file).rstrip("/")) for file in options.files]
     title = "Report on " + ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
-    page = report_page(
-        title, collected.totals, collected.rows.ordered(), collected.drawn.ordered(), issues
-    )
+    drawn = [(*pair, collected.advantage(pair[0])) for pair in collected.drawn.ordered()]
+    page = report_page(title, collected.totals, collected.rows.ordered(), drawn, issues)
     try:
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(page)

@@ -1,6 +1,6 @@
 """Everything that is said about one rollout: `diagnose`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sequence_extension.breaks import Break, datum_codes, find_breaks
@@ -80,6 +80,7 @@ def diagnose(
     codes = ElementCodes()
     sequences = datum_codes(trajectory, spans, codes)
     breaks, lineages = find_breaks(trajectory, spans, rollout.vocab, codes, sequences)
+    breaks = joined_hints(rollout, breaks)
     resumed = {
         item.turn: len(sequences[item.resumes_datum])
         for item in breaks
@@ -106,3 +107,15 @@ def diagnose(
         lineages=lineages,
         would_be=would_be,
     )
+
+
+def joined_hints(rollout: Rollout, breaks: Sequence[Break]) -> list[Break]:
+    """Breaks with a hint at the first other context where nothing tells rollouts apart."""
+    first = next((item for item in breaks if item.cause == "new_context"), None)
+    if first is None or not rollout.without_id:
+        return list(breaks)
+    hint = (
+        "These calls name no rollout, so consecutive ones were taken for one. If another rollout "
+        "begins here, record a `session_id` (or `trajectory_id`, `rollout_id`) with each call."
+    )
+    return [replace(item, hints=(*item.hints, hint)) if item is first else item for item in breaks]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from sequence_extension.alignment import alignment_table
 from sequence_extension.cookbook import (
+    Trajectory,
     TrajectoryGroup,
     assemble_training_data,
     compute_advantages,
@@ -221,6 +222,18 @@ def group_advantages(rollouts: Sequence[Rollout]) -> list[float | None]:
         for index, advantage in zip(indices, advantages_G.tolist(), strict=True):
             advantages[index] = advantage
     return advantages
+
+
+def reward_advantages(rewards: Sequence[float]) -> list[float]:
+    """The cookbook's advantages of a group of which only the total rewards are at hand."""
+    empty = Trajectory(transitions=[], final_ob=tinker.ModelInput.empty())
+    group = TrajectoryGroup(
+        trajectories_G=[empty] * len(rewards),
+        final_rewards_G=list(rewards),
+        metrics_G=[{} for _ in rewards],
+    )
+    (advantages_G,) = compute_advantages([group])
+    return [float(value) for value in advantages_G.tolist()]
 
 
 def group_text(result: GroupResult) -> str:

@@ -21,7 +21,7 @@ from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.html import code_spans, fold, scroll_box, table_html
-from sequence_extension.overview import WINDOW, counts_table, main_cause, window_places
+from sequence_extension.overview import STAND_IN, WINDOW, counts_table, main_cause, window_places
 from sequence_extension.report import Row, Totals, would_be_text
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
@@ -84,11 +84,16 @@ def figure_svg(figure: Any, number: int) -> str:
     spec = json.loads(json.dumps(figure.to_dict()))
     drawn = str(vl_convert.vegalite_to_svg(spec, config=drawing_config()))
     drawn = drawn.replace(PAGE_INK, "currentColor")
-    drawn = re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", drawn)
+    drawn = re.sub(r"<[^>]+>", lambda tag: short_numbers(tag[0]), drawn)
     drawn = re.sub(r'\bid="([^"]+)"', rf'id="f{number}-\1"', drawn)
     drawn = drawn.replace("url(#", f"url(#f{number}-").replace('href="#', f'href="#f{number}-')
     label = html.escape(figure.description)
     return drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def short_numbers(tag: str) -> str:
+    """A tag with places to a tenth of a pixel; numbers that are read stand between tags."""
+    return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", tag)
 
 
 def figure_html(figure: Any, title: str, number: int) -> str:
@@ -127,8 +132,14 @@ def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
     return f"{drawn}<ul>{words}</ul>{fold('The same facts as a table', facts)}"
 
 
-def datum_figures(diagnosis: Diagnosis, number: int) -> str:
-    """The rollout as runs, and a window of tokens around its first break."""
+def datum_figures(diagnosis: Diagnosis, number: int, advantage: float | None) -> str:
+    """The rollout as runs, and a window of tokens around its first break.
+
+    Args:
+        diagnosis: With the advantage on its datums.
+        number: Of the first figure in the page.
+        advantage: None where 1 stands in for it, which is said.
+    """
     places = window_places(diagnosis)
     if not places:
         return ""
@@ -142,18 +153,23 @@ def datum_figures(diagnosis: Diagnosis, number: int) -> str:
     seen = window(rows, start, WINDOW)
     near = [mark for mark in marks if mark[0] == datum]
     parts.append(figure_html(strip_chart(seen, breaks=near), strip_finding(seen), number + 1))
+    if advantage is None:
+        parts.append(note(f"{STAND_IN}."))
     return "".join(parts)
 
 
-def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
+def rollout_section(
+    rollout: Rollout, place: int, drawn: bool = True, advantage: float | None = None
+) -> str:
     """One rollout in detail; its heading is `rollout-<place>`.
 
     Args:
         rollout: Any rollout, also one that is refused.
         place: Its place in the page.
         drawn: With figures.
+        advantage: Of the rollout in its group, where that is known.
     """
-    diagnosis = diagnose(rollout)
+    diagnosis = diagnose(rollout, advantage=1.0 if advantage is None else advantage)
     name = html.escape(printable(rollout.name, 120))
     parts = [f'<section><h2 id="rollout-{place}">{name}</h2>']
     if diagnosis.built.error_message is not None:
@@ -171,7 +187,7 @@ def rollout_section(rollout: Rollout, place: int, drawn: bool = True) -> str:
         more = "more " if shown else ""
         parts.append(f"<p>{count_of(left, f'{more}break')} not drawn; the JSON report has all.</p>")
     if drawn:
-        parts.append(datum_figures(diagnosis, 100 * place + 90))
+        parts.append(datum_figures(diagnosis, 100 * place + 90, advantage))
     return "".join([*parts, "</section>"])
 
 
@@ -247,7 +263,7 @@ def report_page(
     title: str,
     totals: Totals,
     rows: Sequence[Row],
-    drawn: Sequence[tuple[Row, Rollout]],
+    drawn: Sequence[tuple[Row, Rollout, float | None]],
     issues: Sequence[str] = (),
 ) -> str:
     """The whole page, at most `MAX_PAGE_BYTES` whatever was read.
@@ -256,7 +272,8 @@ def report_page(
         title: What was read.
         totals: Sums over all rollouts.
         rows: The worst rollouts, worst first; at most `MAX_ROWS` are listed.
-        drawn: The worst of these, to be drawn; at most `MAX_DRAWN`.
+        drawn: The worst of these, to be drawn, with their advantages where their groups are
+            known; at most `MAX_DRAWN`.
         issues: Sentences on what could not be read.
 
     Raises:
@@ -266,8 +283,8 @@ def report_page(
     links: dict[int, str] = {}
     listed = rows[:MAX_ROWS]
     room = MAX_DETAIL_BYTES
-    for place, (row, rollout) in enumerate(drawn[:MAX_DRAWN]):
-        section = rollout_section(rollout, place)
+    for place, (row, rollout, advantage) in enumerate(drawn[:MAX_DRAWN]):
+        section = rollout_section(rollout, place, advantage=advantage)
         if len(section.encode()) > room:
             section = rollout_section(rollout, place, drawn=False)
         if len(section.encode()) > room:

@@ -16,6 +16,8 @@ from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
 from sequence_extension.wording import cause_name
 
+# Said at figures of rollouts whose group nobody knows.
+STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
 # Positions in a window of single tokens (what a wide page shows without scrolling), and
 # datums that the figure above it draws.
 WINDOW = 15

@@ -127,6 +127,7 @@ class Row:
             warnings by code.
         processed, unmerged: Tokens through the model, as it is and if no turn merged; 0 where
             nobody knows.
+        reward: Of the whole rollout; None where nobody knows.
         lengths_only: Only lengths are known, so there may be more datums.
         joined_lines: Lines of a file that were joined into it, or None.
     """
@@ -145,6 +146,7 @@ class Row:
     remedies: Mapping[tuple[str, str], int] = field(default_factory=dict)
     processed: int = 0
     unmerged: int = 0
+    reward: float | None = None
     lengths_only: bool = False
     joined_lines: int | None = None
 
@@ -182,6 +184,7 @@ def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
         remedies=remedies,
         processed=source.tokens_processed or 0,
         unmerged=source.tokens_unmerged or 0,
+        reward=sum(turn.reward for turn in source.rollout.trajectory.transitions),
         joined_lines=source.rollout.joined_lines,
     )
 

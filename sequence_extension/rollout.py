@@ -30,6 +30,7 @@ class Rollout:
         group: Rollouts of one prompt share a group key; None stands alone.
         joined_lines: How many calls of the file were joined into this rollout; None where the
             file holds rollouts.
+        without_id: Its calls named no rollout, so that consecutive ones were taken for one.
         notes: What the reader left out or assumed, a sentence each (failed calls, samples that
             no later prompt continues, steps without tokens).
     """
@@ -39,6 +40,7 @@ class Rollout:
     vocab: Mapping[int, str] = field(default_factory=dict)
     group: str | None = None
     joined_lines: int | None = None
+    without_id: bool = False
     notes: tuple[str, ...] = ()
 
 

@@ -783,3 +783,20 @@ def test_merging_that_saves_nothing_is_no_percentage(run: Any) -> None:
     text = run({"transitions": turns}).out
     assert "2 datums, 4 inputs: nothing saved by merging; 2 read again" in text
     assert "100%" not in text
+
+
+def test_calls_without_id_that_begin_anew_say_what_to_record(run: Any) -> None:
+    """A hint at the first other context; none where calls name their rollouts."""
+    calls = [
+        call([1, 2, 3, 4], [5], logprobs=[-0.5]),
+        call([9, 8, 7, 6], [5], logprobs=[-0.5]),
+        call([1, 2, 3, 5], [5], logprobs=[-0.5]),
+        call([11, 12, 13], [5], logprobs=[-0.5]),
+    ]
+    lines = "\n".join(map(json.dumps, calls)).encode()
+    text = run(lines).out
+    assert text.count("record a `session_id` (or `trajectory_id`, `rollout_id`)") == 1
+    named = [one | {"session_id": "a"} for one in calls]
+    text = run("\n".join(map(json.dumps, named)).encode()).out
+    assert "new_context" in text
+    assert "session_id" not in text

@@ -20,7 +20,10 @@ from bench_files import long_rollout
 from playwright.sync_api import Browser, Request
 
 from sequence_extension.cli import main
+from sequence_extension.formats.bounded import read_bounded
+from sequence_extension.group import group_advantages
 from sequence_extension.html_report import MAX_PAGE_BYTES, PAGE_INK
+from sequence_extension.overview import STAND_IN
 
 CASES = Path(__file__).parent / "cases.jsonl"
 EVIL = "<img src=x onerror=alert(1)>\"'&"
@@ -181,3 +184,28 @@ def test_what_is_refused_for_its_logprobs_keeps_its_break(write: Any) -> None:
     assert "Would be 2 datums from 1 rollout once logprobs are recorded." in page
     for words in ("ValueError", "nothing to merge", "0 are read again", "logprobs_missing"):
         assert words not in page
+
+
+def member(name: str, reward: float, group: str | None = "g") -> dict[str, Any]:
+    turn = {"ob": [1, 2], "ac": [3], "logprobs": [-0.5], "reward": reward}
+    return {"name": name, "group": group, "transitions": [turn]}
+
+
+def test_advantages_are_those_of_the_group(write: Any) -> None:
+    """The strip shows the cookbook's number; where the group is not known it says what stands in.
+
+    Oracle: `compute_advantages` on the whole trajectories of the group.
+    """
+    members = [member("low", 0.0), member("high", 1.0), member("middle", 0.75)]
+    expected = group_advantages(read_bounded(json.dumps(members)).rollouts)
+    page = write(members)
+    assert STAND_IN not in page
+    for one, advantage in zip(members, expected, strict=True):
+        section = page.split(f">{one['name']}</h2>")[1].split("</section>")[0]
+        assert advantage is not None
+        assert f"{advantage:+.6g}".replace("-", "\u2212") in section
+        assert ">+1<" not in section
+    alone = write([member("alone", 0.0, None)])
+    assert f"{STAND_IN}." in alone
+    damaged = write([*members, {"group": "g", "transitions": 7}], code=2)
+    assert damaged.count(STAND_IN) == 3

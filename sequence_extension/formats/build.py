@@ -74,6 +74,7 @@ class RolloutSource:
         reward: Of the whole rollout; falls on the last turn where no turn has one.
         notes: Sentences on what was left out.
         joined_lines: Lines of the file that were joined.
+        without_id: Its calls named no rollout, so that consecutive ones were joined.
         problem: What kept the rollout from being read at all.
     """
 
@@ -84,6 +85,7 @@ class RolloutSource:
     reward: Any = None
     notes: list[str] = field(default_factory=list)
     joined_lines: int | None = None
+    without_id: bool = False
     problem: RecordError | None = None
 
 
@@ -202,6 +204,7 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
         vocab=vocab,
         group=group,
         joined_lines=source.joined_lines,
+        without_id=source.without_id,
         notes=tuple(notes),
     )
 

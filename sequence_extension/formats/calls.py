@@ -143,7 +143,7 @@ class Joiner:
             rollout = self.keyed[next(reversed(self.keyed))]
         opened = rollout is None
         if rollout is None:
-            rollout = OpenRollout(index, RolloutSource([]))
+            rollout = OpenRollout(index, RolloutSource([], without_id=call.key is None))
             if call.key is None:
                 self.plain = rollout
             else:

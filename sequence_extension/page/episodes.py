@@ -35,6 +35,7 @@ from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import MATRIX_LOOK, matrix_chart
+from sequence_extension.overview import STAND_IN
 from sequence_extension.page.html import (
     details_table,
     figure_box,
@@ -44,7 +45,7 @@ from sequence_extension.page.html import (
     token_cell,
 )
 from sequence_extension.page.once import once
-from sequence_extension.page.views import STAND_IN, break_drawings, breaks_view, rollout_figures
+from sequence_extension.page.views import break_drawings, breaks_view, rollout_figures
 from sequence_extension.remedies import remedy
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text, printable

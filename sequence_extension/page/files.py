@@ -26,6 +26,7 @@ from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.formats.summaries import lengths_sentence
 from sequence_extension.overview import (
+    STAND_IN,
     WINDOW,
     Overview,
     counts_table,
@@ -272,6 +273,8 @@ def window_fold(diagnosis: Diagnosis, rows: pd.DataFrame, place: Any, start: Any
         return ""
     views = window_views(diagnosis, rows, start.value)
     panel = control_panel({"place": place, "start": start}).text
+    if diagnosis.rollout.group is None:
+        views.append(note(f"{STAND_IN}."))
     return fold("Token by token", panel + "".join(view.text for view in views))
 
 

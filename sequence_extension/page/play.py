@@ -25,11 +25,12 @@ from sequence_extension.env.episodes import (
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
+from sequence_extension.overview import STAND_IN
 from sequence_extension.page.episodes import answers, transcript
 from sequence_extension.page.html import control_panel, details_table, fold, note
 from sequence_extension.page.once import once
 from sequence_extension.page.rows import RowTable
-from sequence_extension.page.views import STAND_IN, break_drawings, rollout_figures
+from sequence_extension.page.views import break_drawings, rollout_figures
 from sequence_extension.text import count_of, number_text
 
 

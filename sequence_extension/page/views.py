@@ -38,9 +38,6 @@ from sequence_extension.turns import runs_finding
 from sequence_extension.verdicts import Verdict
 from sequence_extension.wording import break_headline
 
-# Said at figures of rollouts that were played alone.
-STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
-
 
 def strip_figure(
     table: pd.DataFrame,
