@@ -922,7 +922,7 @@ def _(own_read):
 @app.cell(hide_code=True, expand_output=True)
 def _(own_read, own_table):
     own_diagnosis = page.files.chosen_diagnosis(own_read, own_table)
-    mo.vstack(page.files.diagnosis_views(own_diagnosis)) if own_diagnosis else None
+    page.files.chosen_view(own_diagnosis) if own_diagnosis else None
     return (own_diagnosis,)
 
 

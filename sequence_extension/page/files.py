@@ -171,6 +171,11 @@ def diagnosis_views(
     return views
 
 
+def chosen_view(diagnosis: Diagnosis) -> mo.Html:
+    """`diagnosis_views` in a place that is as high for a rollout that does not split."""
+    return mo.Html(f'<div class="seq-own">{mo.vstack(diagnosis_views(diagnosis)).text}</div>')
+
+
 def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
     """Alignment of one datum; empty where there is none, as when the rollout was refused."""
     built = diagnosis.built
