@@ -87,7 +87,9 @@ def test_a_click_changes_the_turns() -> None:
     failed = edited(state_of(TurnDraft("1 2", "3"), click=click | {"text": "nine"}))
     assert failed.drafts == (TurnDraft("1 2", "3"),)
     assert failed.diagnosis is not None
-    assert "not a token id" in editor_view(failed)["click_issue"]
+    view = editor_view(failed)
+    assert "Position 1: <code>nine</code> is not a token id" in view["click_issue"]
+    assert view["stale"] is True
 
 
 def test_every_answer_names_its_state() -> None:

@@ -1,6 +1,7 @@
 """A token that was clicked: replaced, removed, or given a neighbour, in the turns as typed."""
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -107,7 +108,9 @@ def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, .
     try:
         new = [] if click.what == "delete" else parse_elements(click.text, images=not in_action)
     except FieldError as error:
-        raise FieldError(f"Token {error}") from None
+        # named as the editor names the place; which of several tokens it is, the text shows
+        problem = re.sub(r"^index \d+:", "", str(error)).strip()
+        raise FieldError(f"Position {click.position}: {problem}") from None
     if click.what != "delete" and not new:
         raise FieldError("Type a token id to put there.")
     last = start + len(action) - (click.what != "insert")

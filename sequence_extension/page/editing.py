@@ -76,8 +76,8 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
 
     Returns:
         serial; drafts; next (a turn to add); lesson and outcome (HTML); stale (a field cannot be
-        read); click_issue (HTML); turns, a dictionary per turn: verdict, splits, chips, readable,
-        observation and action (elements), issues (HTML by field).
+        read, or a click was refused); click_issue (HTML); turns, a dictionary per turn: verdict,
+        splits, chips, readable, observation and action (elements), issues (HTML by field).
     """
     read = result.diagnosis or diagnose_before(result.drafts, result.issues, result.scenario.vocab)
     chips = turn_chips(read.rollout.trajectory, read.spans, read.rollout.vocab) if read else []
@@ -116,7 +116,7 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
         "next": asdict(next_draft(result.drafts)),
         "lesson": lesson,
         "outcome": outcome_html(result) + (mini_staircase(read.spans) if read else ""),
-        "stale": result.diagnosis is None,
+        "stale": result.diagnosis is None or bool(result.click_issue),
         "click_issue": f"<b>✕</b> {code_spans(result.click_issue)}" if result.click_issue else "",
         "turns": turns,
     }

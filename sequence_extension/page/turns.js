@@ -150,6 +150,7 @@ function render({ model, el }) {
     turns.replaceChildren(...own.drafts.map((_, turn) => turnBox(turn)));
     own.drafts.forEach((_, turn) => hide(turn));
     show();
+    hands();
   }
 
   // ---- chips
@@ -224,8 +225,14 @@ function render({ model, el }) {
       }
     }
   }
+  function settle() { // a click that failed is over: the figures are current again
+    if (!view.click_issue) return;
+    view = { ...view, click_issue: "" };
+    send(null);
+  }
   function lift(place) {
     open = place;
+    settle();
     hands();
     turns.children[place.turn].querySelector(".hand input")?.select();
   }
@@ -235,9 +242,11 @@ function render({ model, el }) {
       if (!open || open.closed || open.turn !== turn) { hand.replaceChildren(); return; }
       const { position, part } = open;
       const input = make("input", { type: "text", value: open.label });
+      input.oninput = () => { open.label = input.value; }; // stays, whatever Python answers
+      input.setAttribute("aria-invalid", String(Boolean(view.click_issue)));
       input.setAttribute("aria-label", `Token at position ${position} of turn ${turn}`);
       const go = (what) => act({ turn, position, part, what, text: input.value });
-      const close = () => { const last = open; open = null; hands(); focus(last); };
+      const close = () => { const last = open; open = null; settle(); hands(); focus(last); };
       input.onkeydown = (event) => {
         if (event.key === "Enter") go(open.insert ? "insert" : "replace");
         if (event.key === "Escape") close();
@@ -247,7 +256,7 @@ function render({ model, el }) {
         button("Insert before", () => go("insert")),
         button("Delete", () => go("delete"))];
       hand.replaceChildren(
-        make("span", { textContent: open.insert ? "New token " : `Position ${position} ` }), input,
+        make("span", { textContent: `Position ${position}${open.insert ? ", new token" : ""} ` }), input,
         ...buttons, button("Cancel", close),
         make("p", { className: "issue", innerHTML: view.click_issue ?? "" }));
     });
@@ -287,7 +296,6 @@ function render({ model, el }) {
         if (html) { part.hidden = false; box.querySelector("details").open = true; }
       }
     });
-    hands();
   }
   model.on("change:view", () => {
     const next = model.get("view");
@@ -295,10 +303,16 @@ function render({ model, el }) {
     view = next;
     const clicked = waiting;
     waiting = false;
-    if (!clicked) { show(); return; }
+    if (!clicked) {
+      show();
+      el.querySelector(".hand .issue")?.replaceChildren(); // of a click that is over
+      el.querySelector(".hand input")?.setAttribute("aria-invalid", "false");
+      return;
+    }
     if (view.click_issue) {
       undo.pop();
       back.disabled = dead || !undo.length;
+      show();
       hands();
       const input = el.querySelector(".hand input");
       input?.focus();
