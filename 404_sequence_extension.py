@@ -45,9 +45,9 @@ def _():
     mo.md(r"""
     # Tutorial 404: Sequence extension in multi-turn RL
 
-    In multi-turn RL a model speaks several times in one *rollout*, a conversation that is played;
-    for training, the cookbook of Tinker, a service that trains models, makes *datums* of it, the
-    sequences that are trained on: one if every turn continues what came before, several if not.
+    In multi-turn RL a model plays a *rollout*, a conversation in which it speaks several times. It
+    is trained on *datums*, sequences that the cookbook of Tinker, a training service, makes of the
+    rollout: one if each prompt repeats the prompt and answer before it, several if not.
     """)
     return
 
@@ -73,6 +73,9 @@ def _():
     **How to read it.** Each section holds one idea, in short on its first line, and one figure
     that makes its point without a click. Turns and tokens count from 0. Every number was computed
     when this page was made, from what the installed `tinker-cookbook` returned.
+
+    <div class="seq-note seq-static-only">On a static page dashed fields are dead; menus inside
+    figures work.</div>
 
     1. [The idea](#1-the-idea)
     2. [Build a trajectory](#2-build-a-trajectory)
@@ -174,10 +177,6 @@ def _():
     and every later turn that carries it over changes with it; change a grey token, one that is
     carried over, and its turn splits. Sections 3 to 5 follow what you build here.
 
-    <div class="seq-note seq-static-only"><b>Static page.</b> Fields and buttons show an example;
-    to answer, they need Python (<code>uv run marimo run 404_sequence_extension.py</code>). Menus
-    inside a figure work here too.</div>
-
     /// details | What can be typed
 
     - **Tokens**: ids with spaces or commas between them; `image(name, 4)` is an image.
@@ -219,7 +218,8 @@ def _(build, build_good):
 @app.cell(hide_code=True)
 def _(build_now):
     # What follows is dimmed while it shows what could be read last.
-    mo.Html("<style>.seq-follows{opacity:.4}</style>") if not build_now.diagnosis else None
+    _stale = build_now.diagnosis is None or build_now.click_issue
+    mo.Html("<style>.seq-follows{opacity:.4}</style>") if _stale else None
     return
 
 
@@ -502,10 +502,11 @@ def group_call(group):
 
 
 @app.cell(hide_code=True)
-def _(advantages_P, data_D, metadata_D):
+def _(advantages_P, data_D, group_issues, metadata_D):
+    _lines = page.html.printed(page.groups.batch_lines(advantages_P[0], data_D, metadata_D))
     mo.Html(
         page.html.cell_code(__file__, "group_call")
-        + page.html.printed(page.groups.batch_lines(advantages_P[0], data_D, metadata_D)).text
+        + page.html.dimmed(_lines.text, stale=bool(group_issues)).text
     )
     return
 
@@ -606,13 +607,14 @@ def _():
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
                 f"and truncation. {page.play.two_renderers()} A prompt over budget costs the turn "
                 "before it its own reward, `context_overflow_reward` takes its place; where it is "
-                "the first, nothing is trained, but the reward counts in the group."
+                "the first, which the cookbook calls `max_tokens` too, nothing is trained, but the "
+                "reward counts in the group."
             ),
             env_menu,
             mo.Html(
                 page.html.fold(
                     "The code of TutorEnv, a start for your own",
-                    page.html.code_view(page.episodes.tutor_code(), "python").text,
+                    page.html.code_view(page.play.tutor_code(), "python").text,
                 )
             ),
         ]
@@ -644,8 +646,8 @@ def _(env_controls, env_tokenizer):
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(env_controls, env_diagnosis, env_episode):
-    page.play.stage(env_controls, env_episode, env_diagnosis)
+def _(env_controls, env_diagnosis, env_episode, env_menu):
+    page.play.stage(env_controls, env_episode, env_diagnosis, env_menu)
     return
 
 
@@ -978,7 +980,7 @@ def _():
     mo.md(r"""
     ## 11. Check yourself
 
-    **In short: answer first, then let the code answer.**
+    **In short: answer first, then see what the code says.**
     """)
     return
 

@@ -163,14 +163,21 @@ def conservation(counts: pd.DataFrame) -> tuple[str, str]:
 
     sum(mask) = action tokens - action tokens of masked turns - datums that open with an action
     (a masked one is counted already): no other sampled token is lost, none is trained twice.
+    Terms that are 0 are left out.
     """
     trained, action = int(counts["trained"].sum()), int(counts["action"].sum())
     masked = int(counts["masked"].sum())
     opening = int((counts["opens"] == "action").sum())
     holds = trained == action - masked - opening
+    words, numbers = "sum(mask) = action tokens", str(action)
+    if masked:
+        words += " - those of masked turns (answers that did not parse)"
+        numbers += f" - {masked}"
+    if opening:
+        words += " - datums that open with an action (nothing predicts their first token)"
+        numbers += f" - {opening}"
     return (
-        f"sum(mask) = action tokens - tokens of masked turns - datums that open with an action: "
-        f"{trained} {'=' if holds else '≠'} {action} - {masked} - {opening}",
+        f"{words}: {trained} {'=' if holds else '≠'} {numbers}",
         "holds" if holds else "does not hold",
     )
 

@@ -107,7 +107,11 @@ def test_datums_hold_every_action_once(trajectory: Trajectory, adv: float) -> No
     lost += sum(turn not in masked for turn in opening["turn"])
     assert rows["mask"].sum() == actions - lost
     counts = datum_counts(built, datum_runs(spans))
-    assert conservation(counts)[1] == "holds"
+    sentence, verdict = conservation(counts)
+    assert verdict == "holds"
+    # a term stands there only where it takes something off
+    assert ("masked turns" in sentence) == bool(counts["masked"].sum())
+    assert ("open with an action" in sentence) == (counts["opens"] == "action").any()
     assert counts["trained"].sum() == actions - lost
 
 

@@ -3,6 +3,7 @@ the cookbook gives it, and is explained from the trajectory.
 """
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from sequence_extension.env.episodes import (
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.tutor import TutorEnv
+from sequence_extension.page.play import changed_words, chosen_spec, controls
 
 FORGIVING = ParseErrorPolicy(
     max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True
@@ -277,3 +279,12 @@ def test_what_the_pupil_was_asked(
     episode = asyncio.run(play_episode(wanted, built["qwen3"], Watched()))
     assert seen == asked
     assert turn_facts(episode)["sampling stopped by"].tolist() == facts
+
+
+@pytest.mark.parametrize("place", range(len(episode_presets())))
+def test_a_row_is_what_is_played_until_a_control_changes(place: int) -> None:
+    menu = SimpleNamespace(value={"chosen": place})
+    values = controls(chosen_spec(menu)).value
+    assert changed_words(values, menu) == ""
+    name = list(episode_presets())[place]
+    assert f"Changed from the row “{name}”" in changed_words(values | {"seed": 7}, menu)

@@ -113,7 +113,7 @@ def test_gradient(questions: dict[str, Any]) -> None:
     members = group_rollouts()
     trained = sum(
         sum(sampled[1:])
-        for letter in "ACDG"
+        for letter in "ABCD"
         for _, sampled in sequences(as_turns(members[letter].trajectory))
     )
     assert str(trained) in questions["gradient"].options

@@ -238,9 +238,50 @@ def test_a_clicked_token_is_replaced_inserted_and_deleted(editor: Reader) -> Non
     expect(hand.locator(".issue")).to_contain_text("x<b>")
     page.keyboard.press("Escape")
     assert chip(page, 0, 0).evaluate("e => e === e.getRootNode().activeElement")
+    settled(page)
     # a token that is carried over: the turn splits there
     chip(page, 1, 2).press("Delete")
     expect(turn(page, 1).locator("legend")).to_contain_text("splits at position 2")
+
+
+def settled(page: Page) -> None:
+    """The figures show what stands in the editor."""
+    expect(page.locator(".seq-follows").first).to_have_css("opacity", "1")
+
+
+@pytest.mark.parametrize("text", ["9999999999999", "hello"])
+def test_a_bad_token_stays_in_its_field(editor: Reader, text: str) -> None:
+    """The figures are dimmed and the sentence names the field's position, until it is mended."""
+    page = editor.page
+    box = turn(page, 0).locator(".hand").get_by_role("textbox")
+    issue = turn(page, 0).locator(".hand .issue")
+    chip(page, 0, 2).click()
+    box.fill(text)
+    with editor.answer():
+        box.press("Enter")
+    expect(issue).to_contain_text(f"Position 2: {text} is")
+    expect(turn(page, 0).locator(".hand > span")).to_have_text("Position 2 ")
+    expect(box).to_have_value(text)
+    expect(box).to_have_attribute("aria-invalid", "true")
+    assert page.evaluate(FOCUSED)[1] == text
+    expect(page.locator(".seq-follows").first).not_to_have_css("opacity", "1")
+    expect(outcome(page)).to_contain_text(counted(3, 1, 13, 7))
+    # another token: nothing is left of the sentence
+    with editor.answer():
+        chip(page, 0, 3).click()
+    expect(issue).to_be_empty()
+    expect(box).to_have_value("103")
+    settled(page)
+    box.fill(text)
+    with editor.answer():
+        box.press("Enter")
+    box.fill("999")
+    with editor.answer():
+        box.press("Enter")
+    expect(chip(page, 0, 3)).to_contain_text("999")
+    settled(page)
+    button(editor, "Undo")  # the refused clicks are no step
+    expect(chip(page, 0, 3)).to_contain_text("103")
 
 
 def test_an_edit_carries_through_and_a_break_adds_a_datum(editor: Reader) -> None:
@@ -465,7 +506,9 @@ def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
         if scenario.key in CAUSES:
             assert {found.cause for found in breaks} == {scenario.key}
         if not breaks:
-            sentence = run_page.page.get_by_text("For example the scenario", exact=False).first
+            sentence = run_page.page.get_by_text(
+                "An example, until a turn of yours splits", exact=False
+            ).first
             expect(sentence).to_be_visible()
         for name, height in section_heights(run_page).items():
             heights.setdefault(name[:2], []).append(height)
@@ -612,9 +655,11 @@ def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:
     play(run_page, "Reasoning stays in history")
     expect(headline(run_page)).to_have_text("3 turns, 1 datum; stop reason completed.")
 
+    assert "Changed from the row" not in stage_text(run_page)
     thumb = slider(run_page, "max_trajectory_tokens")
     with run_page.answer():
         thumb.press("End")  # 400 tokens are enough
+    assert "Changed from the row “Reasoning stays in history”." in stage_text(run_page)
     expect(headline(run_page)).to_have_text("3 turns, 1 datum; stop reason completed.")
     for _ in range(30):  # ten tokens less each time
         thumb.press("PageDown")

@@ -234,6 +234,7 @@ def test_static_page_unfolds_the_answers(story_page: Reader) -> None:
     cards = story_page.page.locator(".quiz-card")
     assert cards.count() >= 5
     assert story_page.page.locator(".quiz-live:visible").count() == 0
+    assert not story_page.page.get_by_text("let the code answer").count()
     answer = cards.first.locator("details")
     assert not answer.get_by_text("one running sequence").is_visible()
     answer.locator("summary").focus()

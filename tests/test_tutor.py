@@ -13,7 +13,7 @@ from sequence_extension.env.episodes import (
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.tutor import TutorEnv
-from sequence_extension.page.episodes import tutor_code
+from sequence_extension.page.play import tutor_code
 
 
 def test_shown_code_is_the_code_that_runs(built: dict[str, Any]) -> None:

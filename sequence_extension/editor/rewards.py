@@ -115,7 +115,7 @@ def group_presets() -> dict[str, dict[str, str]]:
             "D": "0 0 1",
             "E": "",
             "F": "1 0",
-            "G": "1",
+            "G": "",
             "H": "",
         },
     }

@@ -215,7 +215,11 @@ def tail_behind(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence
         if ending.own:
             return Tail(end, [], rest)
         if action[-1] in _own_ends(renderer):
-            raise JointUnknown("other_end", "the answer ends as answers of another kind do")
+            raise JointUnknown(
+                "other_end",
+                "the answer ended with another token than its renderer writes there, so what "
+                "follows cannot be told",
+            )
         action = action[:-1]
     elif any(isinstance(stop, str) for stop in stops):
         text = str(renderer.tokenizer.decode(list(action)))

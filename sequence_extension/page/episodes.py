@@ -2,7 +2,6 @@
 
 import copy
 import html
-import inspect
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,6 @@ import marimo as mo
 import pandas as pd
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env import tutor
 from sequence_extension.env.conversation import (
     ConversationRollout,
     conversation_everywhere,
@@ -142,7 +140,12 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         figure = matrix_chart(table, matrix_groups(table))
         facts = matrix_cells_table(table)
     box = figure_box(
-        figure, matrix_finding(table), lane_width="clamp(7rem, 30vw, 12rem)", widget=selector
+        figure,
+        matrix_finding(table),
+        f"At the right: with how many of the {table['policy'].nunique()} pupils a row splits; "
+        "“claimed”, where its renderers claim extension.",
+        lane_width="clamp(7rem, 30vw, 12rem)",
+        widget=selector,
     )
     return mo.Html(f"{matrix_legend()}{box.text}{facts}")
 
@@ -186,11 +189,6 @@ def transcript(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
     return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')
 
 
-def tutor_code() -> str:
-    """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
-    return inspect.getsource(tutor)
-
-
 @once
 def matrix_words() -> str:
     """What is said of the whole matrix, as HTML; the same for all readers."""
@@ -207,9 +205,9 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
     return mo.md(
         "Each cell is one rollout of section 7's tutor with one pupil: datums over turns, so 1/3 "
         f"means that three turns became one datum. {claiming} of {built['renderer'].nunique()} "
-        "renderers claim extension. The claim is about what a renderer writes; it cannot vouch for "
-        "tokens that no renderer would write, such as an answer spelled letter by letter "
-        "(`respelled`)."
+        "renderers claim extension. The claim cannot vouch for tokens that no renderer would "
+        "write: `respelled` spells its answer letter by letter, `no_space` leaves out the space "
+        "before it, `other_end` ends with another end token."
         f"\n\n**Why whole rows split.** With {sum(reasons.values())} renderers no pupil's rollout "
         "stays one datum: the next prompt is written from the messages, and writes the old turn "
         f"otherwise. Of these\n\n{listed}"

@@ -18,7 +18,7 @@ from sequence_extension.group import (
 )
 from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss
 from sequence_extension.page.editing import field_grid
-from sequence_extension.page.html import code_view, details_table, fold, note
+from sequence_extension.page.html import code_view, details_table, dimmed, fold, note
 from sequence_extension.page.once import once
 from sequence_extension.page.views import group_view
 from sequence_extension.text import count_of
@@ -75,7 +75,7 @@ def result_view(result: GroupResult, stale: bool) -> Any:
     view = mo.vstack(
         [group_view(group_table(result), group_summary(result)), mo.md(group_text(result))]
     ).text
-    return mo.Html(f'<div style="opacity:{0.4 if stale else 1}">{view}</div>')
+    return dimmed(view, stale)
 
 
 def batch_lines(
@@ -110,18 +110,25 @@ def mask_html() -> str:
 logprob, so `mask` 1 does not promise one: give {", ".join(equal.letters)} the same reward (“All
 the same” in the menu above), and `mask` is 1 on {ones} targets while {advantages}.
 
-Nor does `mask` 0 promise none. With `diff`, the sampled logprob minus the base model's, and `mean`,
-its mean over the targets of mask 1, a KL penalty adds to the advantage at p
+Nor does `mask` 0 promise none. A KL penalty adds to the advantage at p
 
-`x[p] + d * x[p + 1] + d**2 * x[p + 2] + ...`, where `x = kl_penalty_coef * mask * (mean - diff)`.
+`x[p] + d * x[p + 1] + d**2 * x[p + 2] + ...`, where `x = coef * mask * (mean - diff)`.
 
-The discount d comes *after* the mask. With `kl_discount_factor=0`, the default, {penalised}
-targets change, those with mask 1; with {factor:g} it is {changed}, {leaked} of them with mask 0:
-observation tokens in front of an action, and masked turns.
+So x is 0 where `mask` is. The discount d comes *after* the mask: with d = 0, the default of
+`kl_discount_factor`, nothing else changes; a larger one carries the x of an action back to what
+stands before it, observation tokens and masked turns.
 """)
+    counts = mo.md(
+        "`coef` is `kl_penalty_coef`, `diff` the sampled logprob minus the base model's, `mean` its "
+        "mean over all targets with mask 1. In the group of equal rewards the penalty changes "
+        f"{penalised} targets where d is 0, those with mask 1; where it is {factor:g}, {changed}, "
+        f"of which {leaked} have mask 0."
+    )
     lines = code_view(f"{mask_lines()}\n", "python").text
     return (
         prose.text
-        + details_table(loss_fields(equal.data), "What the loss gets").text
-        + fold("The lines that remove it, in the installed package", lines)
+        + fold("The KL penalty, counted", counts.text)
+        + details_table(
+            loss_fields(equal.data), "What the loss gets, and the lines that see to it", more=lines
+        ).text
     )

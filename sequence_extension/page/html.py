@@ -222,6 +222,11 @@ def figure_place(figure: Figure, drawing: Any) -> str:
     return f'<div style="{width}:{figure.width}px;height:{height}px">{focus}{drawing}</div>'
 
 
+def dimmed(content: str, stale: bool) -> mo.Html:
+    """HTML that shows what could be read last, while `stale`."""
+    return mo.Html(f'<div style="opacity:{0.4 if stale else 1}">{content}</div>')
+
+
 def control_panel(elements: Mapping[str, Any]) -> mo.Html:
     """Controls in a grid: as many columns as fit, one on a phone."""
     cells = "".join(f"<div>{element}</div>" for element in elements.values())

@@ -1,5 +1,7 @@
 """Section 7: the endings, and the controls with which an episode is played."""
 
+import html
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import pandas as pd
 from sequence_extension.alignment import alignment_table, stretch_facts, strip_facts
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.diagnosis import Diagnosis, diagnose
+from sequence_extension.env import tutor
 from sequence_extension.env.endings import (
     endings_table,
     episode_headline,
@@ -42,7 +45,7 @@ def endings() -> pd.DataFrame:
 
 def endings_menu() -> Any:
     """The endings as a table whose rows can be chosen: what is chosen is played."""
-    columns = ["preset", "renderer", "pupil", "stop reason", "turns", "datums"]
+    columns = ["preset", "turns", "datums", "renderer", "pupil", "stop reason"]
     listed = endings()[columns].rename(columns={"preset": "ending"})
     return mo.ui.anywidget(RowTable(listed, "A click on a row plays it below."))
 
@@ -61,6 +64,11 @@ def two_renderers() -> str:
         f"{count_of(stripped['datums'], 'datum')}; `{kept['renderer']}` leaves it there, and they "
         f"become {count_of(kept['datums'], 'datum')}."
     )
+
+
+def tutor_code() -> str:
+    """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
+    return inspect.getsource(tutor)
 
 
 def rollout_line(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
@@ -128,7 +136,20 @@ def play(values: Mapping[str, Any], tokenizer: Any) -> tuple[Episode | str, Diag
     return episode, None if isinstance(episode, str) else diagnose(episode.rollout)
 
 
-def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> mo.Html:
+def changed_words(values: Mapping[str, Any], menu: Any) -> str:
+    """That the controls ask for something else than the chosen row, as HTML; "" while they do not.
+
+    Args:
+        values: Of `controls`.
+        menu: From `endings_menu`.
+    """
+    if spec_of(values) == chosen_spec(menu):
+        return ""
+    name = list(episode_presets())[int(menu.value["chosen"])]
+    return f'<p class="seq-hint">Changed from the row “{html.escape(name)}”.</p>'
+
+
+def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None, menu: Any) -> mo.Html:
     """Controls at the left, the conversation at the right; below each other on a phone."""
     panel = control_panel(values.elements).text
     if isinstance(episode, str) or diagnosis is None:
@@ -137,6 +158,7 @@ def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None) -> m
         head = mo.md(f"**{episode_headline(diagnosis, episode.stop_reason)}.**").text
         told = mo.md(explain_ending(episode)).text
         shown = head + transcript(episode, diagnosis.spans).text + told
+    shown = changed_words(values.value, menu) + shown
     right = f'<div tabindex="0" role="group" aria-label="The rollout">{shown}</div>'
     return mo.Html(f'<div class="seq-stage"><div>{panel}</div>{right}</div>')
 

@@ -187,7 +187,12 @@ def mask_question() -> Question:
 def advantage_question() -> Question:
     """One number per rollout."""
     members = group_rollouts()
-    rewards: dict[str, tuple[float, ...]] = {"A": (0, 0, 1), "B": (0.5, 0.5), "G": (0,), "E": (-1,)}
+    rewards: dict[str, tuple[float, ...]] = {
+        "A": (0, 0, 1),
+        "B": (0.5, 0.5),
+        "C": (0, 0),
+        "E": (-1,),
+    }
     group = assemble_group(members, rewards)
     present = [
         total for letter, total in zip(group.letters, group.rewards, strict=True) if letter != "E"
@@ -196,7 +201,7 @@ def advantage_question() -> Question:
     return pose(
         "advantage",
         "Four rollouts of one group. A got the rewards 0, 0, 1 over its three turns; B got "
-        "0.5 and 0.5; G got 0; E was over budget before it began, has no datum, and got "
+        "0.5 and 0.5; C got 0 and 0; E was over budget before it began, has no datum, and got "
         "\u22121. Which advantage stands on the action tokens of A's *first* turn?",
         signed(group.advantages[0]),
         [
@@ -215,7 +220,7 @@ def advantage_question() -> Question:
 def gradient_question() -> Question:
     """`mask` against `advantages`."""
     members = group_rollouts()
-    flat = assemble_group(members, {"A": (0, 0, 1), "C": (1, 0), "D": (0, 1, 0), "G": (1,)})
+    flat = assemble_group(members, {"A": (0, 0, 1), "B": (1, 0), "C": (0, 1), "D": (0, 1, 0)})
     ones = nonzero_targets(flat.data, "mask")
     targets = sum(datum.model_input.length for datum in flat.data)
     return pose(
@@ -384,10 +389,13 @@ def quiz_view(forms: Any, first: dict[str, str], again: Any) -> mo.Html:
     for key, chosen in forms.value.items():
         if chosen is not None:
             first.setdefault(key, chosen)
-    cards = "".join(
+    cards = [
         quiz_card(number, question, forms.elements[question.key], forms.value[question.key]).text
         for number, question in enumerate(questions, start=1)
-    )
+    ]
+    # two columns that are read one after the other: a card that grows moves none but those below
+    half = (len(cards) + 1) // 2
+    columns = "".join(f"<div>{''.join(part)}</div>" for part in (cards[:half], cards[half:]))
     score = mo.hstack(
         [mo.md(quiz_score(questions, first)), again],
         justify="start",
@@ -395,4 +403,6 @@ def quiz_view(forms: Any, first: dict[str, str], again: Any) -> mo.Html:
         gap=1,
         wrap=True,
     )
-    return mo.Html(f'<div class="quiz-grid">{cards}</div><div class="seq-live-only">{score}</div>')
+    return mo.Html(
+        f'<div class="quiz-grid">{columns}</div><div class="seq-live-only">{score}</div>'
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 import marimo as mo
 
+from sequence_extension.break_table import break_table, break_title
 from sequence_extension.cost import (
     cost_sentence,
     cost_table,
@@ -19,7 +20,7 @@ from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_charts
 from sequence_extension.page.html import details_table, figure_box, fold, note, table_box
 from sequence_extension.page.once import once
-from sequence_extension.page.views import break_drawings, verdict_list
+from sequence_extension.page.views import break_drawings, break_figure, verdict_list
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import lineage_sentence
 
@@ -39,15 +40,19 @@ def breaks_of(diagnosis: Diagnosis) -> mo.Html:
         drawn = break_drawings(diagnosis, most=8).text
     else:
         scenario = scenarios()[EXAMPLE]
-        lead = note(f"For example the scenario “{scenario.title}”. {scenario.lesson}")
-        drawn = lead.text + break_drawings(example()).text
+        lead = note(
+            f"An example, until a turn of yours splits: “{scenario.title}”. {scenario.lesson}"
+        )
+        first = example().breaks[0]
+        figure = break_figure(break_table(example(), first), break_title(example(), first))
+        drawn = lead.text + figure.text
     return mo.Html(f'<div class="seq-breaks">{drawn}</div>')
 
 
 def verdicts_view(diagnosis: Diagnosis) -> Any:
     """A verdict per turn, and whether another order would have given fewer datums."""
     lineage = lineage_sentence(diagnosis)
-    lead = mo.md("Turn by turn, the trajectory that you built in section 2:")
+    lead = mo.md("### Your trajectory, turn by turn")
     listed = (note(lineage).text if lineage else "") + verdict_list(verdicts(diagnosis)).text
     box = f'<div class="seq-list" tabindex="0" role="group" aria-label="Verdicts">{listed}</div>'
     return mo.vstack([lead, mo.Html(box)])

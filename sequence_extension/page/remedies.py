@@ -38,9 +38,9 @@ def finding(table: pd.DataFrame) -> str:
     before = int((table["datums_before"] > 1).sum())
     after = int((table["datums_after"] > 1).sum())
     return (
-        f"Of {len(table)} cells {before} split where the conversation is rendered anew, {after} "
-        f"where the sampled tokens are kept; {saved_share(table)} of the tokens need not be "
-        "processed any more."
+        f"Of the {len(table)} scripted rollouts of the matrix {before} split where the "
+        f"conversation is rendered anew, {after} where the sampled tokens are kept; over all "
+        f"of them {saved_share(table)} of the tokens need not be processed any more."
     )
 
 

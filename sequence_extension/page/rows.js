@@ -79,7 +79,8 @@ function render({ model, el }) {
     };
     bar.append(make("label", {}, "Find ", input), count);
   }
-  const box = make("div", { className: "box", tabIndex: 0 }, make("table", {},
+  const long = rows.length > FIND_FROM ? " long" : ""; // others stand whole
+  const box = make("div", { className: `box${long}`, tabIndex: 0 }, make("table", {},
     make("thead", {}, make("tr", {}, ...heads)), body));
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", label);

@@ -9,7 +9,7 @@ import numpy as np
 from sequence_extension.alignment import alignment_table
 from sequence_extension.datums import build_datums, datum_tensor, nonzero_targets
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.editor.rewards import group_rollouts
+from sequence_extension.editor.rewards import group_presets, group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, preset_group
@@ -140,14 +140,20 @@ def agents_claim() -> Misconception:
 
 def credit_claim() -> Misconception:
     members = group_rollouts()
-    late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
-    early = assemble_group(members, {"A": (1, 0, 0), "B": (0, 0)})
+    shown = preset_group(members, next(iter(group_presets())))
+    given = {
+        letter: tuple(step.reward for step in rollout.trajectory.transitions)
+        for letter, rollout in zip(shown.letters, shown.rollouts, strict=True)
+    }
+    late, early = (
+        assemble_group(members, given | {"A": rewards}) for rewards in ((0, 0, 1), (1, 0, 0))
+    )
     values = {value for value in datum_tensor(late.data[0], "advantages") if value}
     return Misconception(
         "credit",
         "A turn's reward goes to that turn's tokens.",
-        f"Rewards are summed over the rollout. 0, 0, 1 and 1, 0, 0 both put "
-        f"{signed(late.advantages[0])} on every action token of every turn.",
+        f"Rewards are summed over the rollout. In the group that section 6 opens with, 0, 0, 1 and "
+        f"1, 0, 0 both put {signed(late.advantages[0])} on every action token of A.",
         holds=late.advantages == early.advantages and len(values) == 1,
     )
 
