@@ -41,7 +41,7 @@ def test_the_sentence_counts_what_the_rollouts_give() -> None:
     ]
     assert split[1] == 1
     assert remedies.refusals(table) == (
-        "1 cell rendered anew, because the answer ended with another token than its renderer "
+        "1 cell is rendered anew, because the answer ended with another token than its renderer "
         "writes there, so what follows cannot be told: `glm5_3_low_reasoning` with `other_end`."
     )
 

@@ -119,8 +119,8 @@ So x is 0 where `mask` is. The discount d comes *after* the mask: with d = 0, th
 stands before it, observation tokens and masked turns.
 """)
     counts = mo.md(
-        "`coef` is `kl_penalty_coef`, `diff` the sampled logprob minus the base model's, `mean` its "
-        "mean over all targets with mask 1. In the group of equal rewards the penalty changes "
+        "`coef` is `kl_penalty_coef`, `diff` the sampled logprob minus the base model's, `mean` "
+        "its mean over all targets with mask 1. In the group of equal rewards the penalty changes "
         f"{penalised} targets where d is 0, those with mask 1; where it is {factor:g}, {changed}, "
         f"of which {leaked} have mask 0."
     )

@@ -68,8 +68,8 @@ def refusals(table: pd.DataFrame) -> str:
     """Where tokens were not kept and why, for markdown; "" where they always were."""
     refused = table[table["refused"] != ""]
     return " ".join(
-        f"{count_of(len(cells), 'cell')} rendered anew, because {reason}: "
-        f"{code_names(cells['renderer'])} with {code_names(cells['policy'])}."
+        f"{count_of(len(cells), 'cell')} {'is' if len(cells) == 1 else 'are'} rendered anew, "
+        f"because {reason}: {code_names(cells['renderer'])} with {code_names(cells['policy'])}."
         for reason, cells in refused.groupby("refused", sort=False)
     )
 
