@@ -5,8 +5,10 @@ Invariants:
 1. Commands: every option of a command in the README is one of the command's.
 2. CI: the step passes on rollouts that extend, and fails on one that splits, warns or is refused.
 3. Python: each block runs on rollouts of the real loop and does what is said.
+4. Values: the metrics are those of such rollouts, and the file of two turns is read.
 """
 
+import ast
 import json
 import re
 import shlex
@@ -19,7 +21,7 @@ from rollouts import episode_of, make_trajectory, make_turn
 from tinker_cookbook.rl.types import TrajectoryGroup
 from tinker_cookbook.utils import ml_log
 
-from sequence_extension import write_rollouts
+from sequence_extension import extension_metrics, write_rollouts
 from sequence_extension.cli import command_parser, main
 from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.policies import ScriptedPolicy
@@ -117,3 +119,26 @@ def test_the_lines_of_a_notebook(
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert all(": removed at " in line and "TokenPreservingEnv" in line for line in lines)
+
+
+def test_the_metrics_are_those_of_real_rollouts() -> None:
+    """Invariant 4: keys, their order, and values to three places."""
+    shown = ast.literal_eval(block("num_seq_before_merge"))
+    metrics = extension_metrics(groups())
+    assert list(shown) == list(metrics)
+    assert shown == {name: round(value, 3) for name, value in metrics.items()}
+
+
+def test_the_format_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Invariant 4: as it stands, and as one line of JSONL."""
+    (text,) = re.findall(r"```json\n(.*?)```", README, re.S)
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("a.json", text), ("a.jsonl", text.replace("\n", "") + "\n")):
+        Path(name).write_text(content)
+        assert main([name, "--json"]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["trajectories"]
+        assert (entry["name"], entry["turns"]) == ("my rollout", 2)
+        (datum,) = entry["datums"]
+        assert datum["target_tokens"] == [2, 3, 4, 5, 6]
