@@ -100,7 +100,7 @@ def closing_faults(turn: int, elements: Sequence[Any], tokens: Sequence[int]) ->
             f"The datum that ends with turn {turn} holds a single token. At least 2 are "
             "needed: one to read, one to predict.",
             "Let a rollout hold at least two tokens.",
-            "a single token",
+            "too short",
         )
 
 
