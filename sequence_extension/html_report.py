@@ -208,15 +208,15 @@ def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
                 "datums": datums_text(row),
                 "main cause": main_cause(row),
                 "turns": row.turns,
-                "inputs": "" if row.error else f"{row.processed:,}",
-                "read again": "" if row.error else f"{sum(row.again.values()):,}",
+                "inputs": None if row.error else row.processed,
+                "read again": None if row.error else sum(row.again.values()),
                 "warnings": sum(row.warnings.values()),
                 "group": printable(row.group or "", 30),
                 "file": printable(row.file, 80),
             }
             for place, row in enumerate(rows)
         ]
-    )
+    ).astype({"inputs": "Int64", "read again": "Int64"})  # with gaps where nothing is read
     silent = [name for name in ("main cause", "group", "file") if not frame[name].any()]
     table = table_html(frame.drop(columns=silent), "Worst first", name="seq-rollouts", links=links)
     return scroll_box(table, "Rollouts, worst first")
@@ -238,7 +238,7 @@ def sums_html(totals: Totals) -> str:
         parts.append(
             f"<p><b>{count_of(totals.processed, 'input')}</b> (tokens through the model): "
             f"{share_text(totals.processed, totals.unmerged)}; "
-            f"{totals.again.total():,} are read again.</p>"
+            f"{totals.again.total():,} of them read again.</p>"
         )
     if totals.would_be:
         parts.append(f"<p>Would be {would_be_text(totals)}.</p>")

@@ -182,7 +182,7 @@ def test_what_is_refused_for_its_logprobs_keeps_its_break(write: Any) -> None:
     assert "<td>refused, replaced</td>" in page
     assert "none; would be 2" in page
     assert "Would be 2 datums from 1 rollout once logprobs are recorded." in page
-    for words in ("ValueError", "nothing to merge", "0 are read again", "logprobs_missing"):
+    for words in ("ValueError", "nothing to merge", "0 of them read again", "logprobs_missing"):
         assert words not in page
 
 
