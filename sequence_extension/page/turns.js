@@ -258,7 +258,7 @@ function render({ model, el }) {
       hand.replaceChildren(
         make("span", { textContent: `Position ${position}${open.insert ? ", new token" : ""} ` }), input,
         ...buttons, button("Cancel", close),
-        make("p", { className: "issue", innerHTML: view.click_issue ?? "" }));
+        make("p", { className: "issue bad", innerHTML: view.click_issue ?? "" }));
     });
   }
   function focus(place) {
