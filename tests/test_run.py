@@ -22,6 +22,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.env.episodes import episode_presets
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.overview import WINDOW, overview
@@ -673,6 +674,17 @@ def test_lowering_the_budget_changes_the_ending(run_page: Reader) -> None:
     assert abs(section_heights(run_page)["7. A multi-turn environment"] - height) <= 40
     assert run_page.failed_cells() == []
     assert run_page.blank_figures() == []
+
+
+def test_every_ending_stands_on_a_phone(phone_page: Reader) -> None:
+    """With its turns and datums, and nothing of it below an inner edge."""
+    box = phone_page.page.locator(".row-table .box").first
+    assert box.locator("tbody tr").count() == len(episode_presets())
+    assert box.evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+    heads = box.locator("thead th")
+    assert heads.all_inner_texts()[:3] == ["ending", "turns", "datums"]
+    edges = [e.evaluate("e => e.getBoundingClientRect().right") for e in (box, heads.nth(2))]
+    assert edges[1] <= edges[0]
 
 
 def test_another_pupil_and_a_name_that_is_no_model(run_page: Reader) -> None:

@@ -114,7 +114,7 @@ Nor does `mask` 0 promise none. A KL penalty adds to the advantage at p
 
 `x[p] + d*x[p+1] + d**2*x[p+2] + ...`, where `x = coef*mask*(mean - diff)`.
 
-So x is 0 where `mask` is. The discount d comes *after* the mask: with d = 0, the default of
+So x is 0 where `mask` is 0. The discount d comes *after* the mask: with d = 0, the default of
 `kl_discount_factor`, nothing else changes; a larger one carries the x of an action back to what
 stands before it, observation tokens and masked turns.
 """)
