@@ -35,7 +35,7 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import BLOCKS, LINES, MATRIX_LOOK, matrix_chart
+from sequence_extension.figures.matrix import BLOCKS, LINE, LINES, MATRIX_LOOK, matrix_chart
 from sequence_extension.page.episodes import (
     chosen_cell,
     episode_view,
@@ -280,6 +280,14 @@ def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> 
     for row, own in enumerate(groups["members"]):
         told = joined(frames["rows"]["members"].tolist()[row])
         assert told == (",".join(own) if len(own) > 1 else "")
+    # all of the longest list stands above the figure's lower edge
+    (below,) = {
+        layer["mark"]["yOffset"]
+        for layer in figure.to_dict()["layer"]
+        if layer["encoding"].get("y") == {"value": "height"}
+    }
+    longest = max(names.count("\n") + 1 for names in frames["rows"]["members"])
+    assert LINE * longest <= -below
     known = table.set_index(["renderer", "policy"])
     seen = set()
     for cell in frames["cells"].to_dict("records"):

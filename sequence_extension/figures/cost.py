@@ -35,8 +35,8 @@ def areas_template() -> Mapping[str, Any]:
         return data.encode(x=pixels("left"), x2="right:Q", y=pixels_down("top"), y2="bottom:Q")
 
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
-    words = alt.Chart(named("words", "x")).encode(
-        x=pixels("x"), y=alt.value(SIDE + 14), text="words:N"
+    words = alt.Chart(named("words", "x", "y")).encode(
+        x=pixels("x"), y=pixels_down(), text="words:N"
     )
     return alt.layer(
         boxes("areas")
@@ -59,21 +59,23 @@ def areas_chart(once: int, total: int) -> Figure:
     for name, tokens in (("read once", once), ("read again", total - once)):
         side = round(scale * math.sqrt(tokens))
         areas.append((x, x + side, SIDE - side, SIDE, name))
-        words.append((x, f"{name}|{tokens:,}"))
+        words.append((x, SIDE + 14, f"{name}|{tokens:,}"))
         if name == "read again":
             for foot in range(x - side + HATCH, x + side, HATCH):
                 start, end = max(foot, x), min(foot + side, x + side)
                 hatch.append((start, end, SIDE - (start - foot), SIDE - (end - foot)))
         x += max(side, text_width(name)) + 24
-    words.append((x, f"in all|{total / once:.1f} times"))
+    # above both: the larger area leaves room for two lines
+    words.append((0, 10, f"together {total / once:.1f} times|what extending costs"))
     box = ["left", "right", "top", "bottom"]
-    width, height = max(at + text_width(text.split("|")[1]) for at, text in words), SIDE + FOOT
+    width = max(at + max(map(text_width, text.split("|"))) for at, _, text in words)
+    width, height = max(width, x), SIDE + FOOT
     return Figure(
         areas_template(),
         {
             "areas": pd.DataFrame(areas, columns=[*box, "name"]),
             "hatch": pd.DataFrame(hatch, columns=box),
-            "words": pd.DataFrame(words, columns=["x", "words"]),
+            "words": pd.DataFrame(words, columns=["x", "y", "words"]),
         },
         description=f"Two areas: {once:,} tokens read once, {total - once:,} read again.",
         width=width,

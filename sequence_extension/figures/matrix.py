@@ -25,7 +25,7 @@ MATRIX_LOOK = {
 STEP, ROW = 64, 24  # pixels of a cell
 HEAD = 56  # pixels above, for the names of the policies
 NOTES = 144  # pixels right of the cells, for how often a row splits
-LINE, LINES = 16, 9  # below, what the chosen cell holds, in blocks: where they start, and letters
+LINE, LINES = 16, 10  # below, what the chosen cell holds, in blocks: where they start, and letters
 BLOCKS = {"what": (8, 33), "texts": (264, 33), "members": (520, 45)}
 MENUS = 44  # pixels of the two menus below
 TITLES = {
@@ -53,7 +53,7 @@ def matrix_template() -> Mapping[str, Any]:
         for color, width in (("#000000", 5), ("#FFFFFF", 2))
     ]
     rows = alt.LookupData(named("rows", "row"), "row", ["members"])
-    below: dict[str, Any] = {"baseline": "top", "lineHeight": LINE, "yOffset": 8 - LINE * LINES}
+    below: dict[str, Any] = {"baseline": "top", "lineHeight": LINE, "yOffset": -LINE * LINES}
     texts = [
         chosen_cell.transform_lookup("row", rows)
         .mark_text(**page_text(align="left", lineBreak="\n", x=x, **below))
