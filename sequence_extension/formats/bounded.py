@@ -7,7 +7,6 @@ from typing import IO
 from sequence_extension.formats.results import FileIssue, LengthsOnly
 from sequence_extension.formats.stream import MAX_FILE_BYTES, iter_rollouts
 from sequence_extension.rollout import Rollout, rollout_tokens
-from sequence_extension.text import shown
 
 # Of one file on the page.
 MAX_PAGE_ROLLOUTS = 2_000
@@ -84,13 +83,3 @@ def read_bounded(data: bytes | str) -> Reading:
             ),
         )
     return collect_rollouts(io.BytesIO(data))
-
-
-def read_file(path: str) -> Reading:
-    """Read the file named by the command that started the page, within the page's bounds."""
-    try:
-        with open(path, "rb") as stream:
-            return collect_rollouts(stream)
-    except OSError as error:
-        sentence = f"{shown(path, 200)} cannot be opened: {error.strerror or error}."
-        return Reading((), (FileIssue(sentence),))
