@@ -62,7 +62,7 @@ def first_figure():
 
 @app.cell(hide_code=True)
 def first_table():
-    page.idea.wait_for_browser()
+    page.live.wait_for_browser()
     mo.Html(page.idea.table())
     return
 
@@ -340,7 +340,7 @@ def _(diagnosis, strip_drawing, strip_place):
 def _(build_now, strips_drawn):
     # What is folded or out of sight waits until the browser has drawn the strips anew.
     if build_now.serial:
-        page.idea.wait_for_browser(0.12)
+        page.live.wait_for_browser(0.12)
     settled = strips_drawn
     return (settled,)
 
@@ -678,12 +678,12 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
-    matrix_selector = page.episodes.matrix_selector()
+    matrix_selector = page.matrix.matrix_selector()
     mo.vstack(
         [
-            mo.Html(page.episodes.matrix_words()),
-            page.episodes.matrix_view(page.episodes.matrix(), matrix_selector),
-            page.episodes.unbuilt_view(page.episodes.matrix()),
+            mo.Html(page.matrix.matrix_words()),
+            page.matrix.matrix_view(page.matrix.matrix(), matrix_selector),
+            page.matrix.unbuilt_view(page.matrix.matrix()),
         ]
     )
     return (matrix_selector,)
@@ -691,26 +691,26 @@ def _():
 
 @app.cell(hide_code=True)
 def _(matrix_selector):
-    matrix_member = page.episodes.member_menu(matrix_selector)
+    matrix_member = page.matrix.member_menu(matrix_selector)
     return (matrix_member,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_member, matrix_selector):
-    _, _policy = page.episodes.chosen_cell(matrix_selector)
-    mo.Html(page.episodes.cell_fold(matrix_member, _policy))
+    _, _policy = page.matrix.chosen_cell(matrix_selector)
+    mo.Html(page.matrix.cell_fold(matrix_member, _policy))
     return
 
 
 @app.cell(hide_code=True)
 def _():
     # Only where somebody sits before the editor: not in a served app, not in an export.
-    matrix_live = page.episodes.is_live_editor()
+    matrix_live = page.live.is_live_editor()
     matrix_model = mo.ui.text(value="Qwen/Qwen3-8B", label="Model", full_width=True)
     matrix_limit = mo.ui.slider(
         16, 1024, step=16, value=256, label="Tokens per answer, at most", show_value=True
     )
-    matrix_key = page.episodes.SecretField("Tinker key (empty: TINKER_API_KEY)")
+    matrix_key = page.live.SecretField("Tinker key (empty: TINKER_API_KEY)")
     matrix_ask = mo.ui.run_button(label="Sample three answers. This costs money.")
     mo.vstack(
         [
@@ -965,13 +965,13 @@ def _():
         rows=6,
         full_width=True,
     )
-    own_reader = page.episodes.renderer_menu("Read by renderer", env.renderers.renderer_names())
+    own_reader = page.matrix.renderer_menu("Read by renderer", env.renderers.renderer_names())
     return own_messages, own_reader
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_messages, own_reader):
-    mo.Html(page.episodes.conversation_fold(own_messages, own_reader))
+    mo.Html(page.conversation.conversation_fold(own_messages, own_reader))
     return
 
 

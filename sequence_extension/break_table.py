@@ -8,8 +8,8 @@ import pandas as pd
 from sequence_extension.breaks import Break, held_and_new
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.edits import ElementCodes, kept_blocks
+from sequence_extension.elements import element_id, token_position
 from sequence_extension.remedies import remedy
-from sequence_extension.rollout import element_id, token_position
 from sequence_extension.text import count_of, encodable, part_name, visible_text
 from sequence_extension.turns import trace_origin
 from sequence_extension.wording import break_headline, cause_name, gave_way

@@ -13,12 +13,13 @@ from sequence_extension.edits import (
     Edit,
     ElementCodes,
     cheapest_edit,
+    common_prefix_length,
     kept_blocks,
 )
+from sequence_extension.elements import element_length, model_input_to_elements
 from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint, part_of
 from sequence_extension.lineages import split_lineages
 from sequence_extension.remedies import remedy
-from sequence_extension.rollout import common_prefix_length, element_length, model_input_to_elements
 from sequence_extension.text import text_bytes
 from sequence_extension.turns import Origin, TurnSpan, trace_origin
 

@@ -10,7 +10,8 @@ import pandas as pd
 from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
 from sequence_extension.datums import build_datums, datum_tensor
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.rollout import PLACEHOLDER_LOGPROB, input_length
+from sequence_extension.elements import input_length
+from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sequence_extension.cookbook import DataValidationError, Trajectory, tinker, trajectory_to_data
-from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.text import count_of
 from sequence_extension.turns import walk_turns
 

@@ -1,4 +1,4 @@
-"""The cheapest edit between what was held behind a break and what came instead."""
+"""How far two sequences agree, and the cheapest edit behind it."""
 
 from array import array
 from collections.abc import Sequence
@@ -8,11 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sequence_extension.rollout import MAX_TOKEN_ID, common_prefix_length
+from sequence_extension.elements import MAX_TOKEN_ID
 
 # A kept block: where it starts in what was held, where in what came, and its length.
 Block = tuple[int, int, int]
 Codes = NDArray[np.uint32]
+
+
+def common_prefix_length(
+    left: Sequence[Any], right: Sequence[Any], left_start: int = 0, right_start: int = 0
+) -> int:
+    """Length of the common prefix of two sequences, each read from its start index on.
+
+    Strides that double find the stretch with the first difference, halving finds the place:
+    an early difference costs little however long the sequences are. Comparisons run in C.
+    """
+    i, j = left_start, right_start
+    end = max(0, min(len(left) - i, len(right) - j))
+    low, stride = 0, 64
+    while low < end:
+        high = min(low + stride, end)
+        if left[i + low : i + high] == right[j + low : j + high]:
+            low, stride = high, stride * 2
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            if left[i + low : i + middle] == right[j + low : j + middle]:
+                low = middle
+            else:
+                high = middle
+        return low
+    return end
 
 
 class ElementCodes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sequence_extension.cookbook import Trajectory
-from sequence_extension.rollout import input_length, token_label
+from sequence_extension.elements import element_label, input_length
 from sequence_extension.text import count_of
 from sequence_extension.turns import Origin, TurnSpan, trace_origin, walk_turns
 
@@ -117,7 +117,7 @@ def change_hints(changes: Changes, vocab: Mapping[int, str]) -> dict[str, str]:
     hints: dict[str, str] = {}
     if changes.gaps == 1 and len(changed) > 1 and all(one == changed[0] for one in changed):
         hints["padding"] = (
-            f"What {what} is one id {len(changed)} times, {token_label(changed[0], vocab)}: "
+            f"What {what} is one id {len(changed)} times, {element_label(changed[0], vocab)}: "
             "padding, or the placeholders of an image written as ids. Record prompts without "
             "padding, and placeholders as they were sent."
         )

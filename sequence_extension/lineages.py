@@ -3,7 +3,7 @@
 from typing import Any
 
 from sequence_extension.cookbook import Trajectory, Transition, tinker
-from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.elements import model_input_to_elements
 
 
 def split_lineages(trajectory: Trajectory) -> list[Trajectory]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.elements import image_label, model_input_to_elements
 from sequence_extension.formats.results import LengthsOnly
 from sequence_extension.report import Row, Totals, what_helps, would_be_text
-from sequence_extension.rollout import image_label, model_input_to_elements
 from sequence_extension.text import (
     by_count,
     count_of,

@@ -11,13 +11,13 @@ from sequence_extension.break_table import break_blocks, break_sides
 from sequence_extension.breaks import Break
 from sequence_extension.datums import build_datums, datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.rollout import (
-    Rollout,
+from sequence_extension.elements import (
     element_id,
     element_length,
     elements_to_model_input,
     model_input_to_elements,
 )
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 from sequence_extension.wording import cause_name, turn_words

@@ -1,5 +1,6 @@
 """Texts, counts and numbers as they are shown; nothing here can steer a terminal or hide."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -139,3 +140,8 @@ def share_text(part: int, whole: int) -> str:
     if 0 < whole <= part:
         return "nothing saved by merging"
     return f"{part / whole:.0%} of {whole:,} if no turn merged" if whole else "nothing to merge"
+
+
+def quoted(text: str) -> str:
+    """Text in quotes, as JSON writes it; what does not draw becomes its code point."""
+    return printable(json.dumps(text, ensure_ascii=False))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
-from sequence_extension.rollout import chunks_to_elements, common_prefix_length, element_length
+from sequence_extension.edits import common_prefix_length
+from sequence_extension.elements import chunks_to_elements, element_length
 from sequence_extension.text import count_of
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.elements import element_label
 from sequence_extension.remedies import remedy
-from sequence_extension.rollout import token_label
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 from sequence_extension.warnings import RolloutWarning
@@ -64,10 +64,10 @@ def break_sentences(
     if earlier and helps in earlier:
         why = f"As for turn {earlier[why]}." if why in earlier else why
         helps = f"as for turn {earlier[helps]}."
-    got = "the observation ends" if item.got is None else f"got {token_label(item.got, vocab)}"
+    got = "the observation ends" if item.got is None else f"got {element_label(item.got, vocab)}"
     sentences = [
         f"At position {item.position} of {item.held}{one}: expected "
-        f"{token_label(item.expected, vocab)} (turn {item.origin.turn}'s {item.origin.part}, "
+        f"{element_label(item.expected, vocab)} (turn {item.origin.turn}'s {item.origin.part}, "
         f"index {item.origin.index}), {got}.",
         f"Cause: {cause_name(item.cause)}. {why}",
         f"Remedy: {helps}",

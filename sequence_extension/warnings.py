@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sequence_extension.cookbook import Trajectory
 from sequence_extension.edits import ElementCodes
+from sequence_extension.elements import element_label
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.rollout import token_label
 from sequence_extension.text import count_of
 from sequence_extension.turns import TurnSpan
 
@@ -198,7 +198,7 @@ class Places:
     ) -> None:
         self.spans = spans
         self.sequences = sequences
-        self.label: Callable[[int], str] = lambda code: token_label(codes.decode(code), vocab)
+        self.label: Callable[[int], str] = lambda code: element_label(codes.decode(code), vocab)
         self.is_token: Callable[[int], bool] = lambda code: isinstance(codes.decode(code), int)
         self.ends: list[int | None] = []
         self.last: list[int | None] = []

@@ -13,8 +13,8 @@ from tinker_cookbook.rl.types import Trajectory
 
 from sequence_extension import TokenPreservingEnv
 from sequence_extension.cookbook import wait_for
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.rollout import model_input_to_elements
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from tinker_cookbook.rl.types import Trajectory
 from sequence_extension.alignment import alignment_table, conservation, datum_counts
 from sequence_extension.datums import Built, build_datums, datum_tensor
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.rollout import (
-    Rollout,
+from sequence_extension.elements import (
     elements_to_model_input,
     input_length,
     model_input_to_elements,
     token_position,
 )
+from sequence_extension.rollout import Rollout
 from sequence_extension.turns import datum_runs, walk_turns
 
 FRAME, OTHER = picture("frame", 3), picture("other frame", 1)

@@ -27,11 +27,12 @@ from sequence_extension.break_table import (
     pair_blocks,
 )
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.elements import element_id
 from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.cells import text_width
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.page.views import break_drawings
-from sequence_extension.rollout import Rollout, element_id, token_trajectory
+from sequence_extension.rollout import Rollout, token_trajectory
 
 
 def test_title_says_whose_tokens_are_gone() -> None:

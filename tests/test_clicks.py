@@ -19,7 +19,7 @@ from sequence_extension.editor.clicks import Click, apply_click, histories
 from sequence_extension.editor.drafts import TurnDraft, drafts_to_rollout
 from sequence_extension.editor.fields import FieldError, parse_elements
 from sequence_extension.editor.scenarios import scenarios
-from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.elements import model_input_to_elements
 
 
 def turns_of(drafts: tuple[TurnDraft, ...]) -> list[tuple[list[Any], list[int]]]:

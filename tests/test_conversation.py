@@ -28,7 +28,7 @@ from sequence_extension.env.messages import (
 )
 from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.page.episodes import conversation_view
+from sequence_extension.page.conversation import conversation_view
 from sequence_extension.page.html import details_table
 from sequence_extension.turns import walk_turns
 

@@ -28,11 +28,10 @@ from sequence_extension import diagnosis as diagnosis_module
 from sequence_extension.breaks import name_cause
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.edits import cheapest_edit, common_lengths
+from sequence_extension.edits import cheapest_edit, common_lengths, common_prefix_length
 from sequence_extension.formats.native import element_to_native
 from sequence_extension.report import report_entry, rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
-from sequence_extension.rollout import common_prefix_length
 from sequence_extension.turns import Origin, walk_turns
 from sequence_extension.verdicts import break_sentences, verdicts
 from sequence_extension.wording import cause_sentence, lineage_sentence

@@ -38,10 +38,10 @@ from sequence_extension.editor.drafts import (
 )
 from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scenarios
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.native import record_to_json, rollout_to_native
 from sequence_extension.page.html import code_spans, code_view
-from sequence_extension.rollout import model_input_to_elements
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

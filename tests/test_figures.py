@@ -46,6 +46,7 @@ from sequence_extension.break_table import break_marks
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.elements import elements_to_model_input, image_chunk
 from sequence_extension.figures.cells import text_width, token_label
 from sequence_extension.figures.figure import named
 from sequence_extension.figures.palette import FONT, PALETTE
@@ -54,7 +55,7 @@ from sequence_extension.figures.strip import strip_chart, strip_template
 from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_cell
 from sequence_extension.page.strips import code_folds, facts_view
 from sequence_extension.page.style import asset, style_sheet
-from sequence_extension.rollout import Rollout, elements_to_model_input, image_chunk
+from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import visible_text
 

@@ -32,6 +32,7 @@ from tinker_cookbook.completers import TokensWithLogprobs
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, Transition
 
+from sequence_extension.elements import elements_to_model_input, model_input_to_elements
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS
 from sequence_extension.formats.json_text import (
@@ -46,7 +47,7 @@ from sequence_extension.formats.native import (
 )
 from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.group import group_advantages
-from sequence_extension.rollout import Rollout, elements_to_model_input, model_input_to_elements
+from sequence_extension.rollout import Rollout
 
 TURN: dict[str, Any] = {"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}
 

@@ -21,11 +21,12 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
 
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env import joint, token_preserving
 from sequence_extension.env.joint import Tail
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
-from sequence_extension.rollout import Rollout, model_input_to_elements
+from sequence_extension.rollout import Rollout
 
 ZEBRA = "ZEBRA"
 WITHOUT_CALLS = ("role_colon", "llama3")

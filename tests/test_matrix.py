@@ -36,9 +36,9 @@ from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import BLOCKS, LINE, LINES, MATRIX_LOOK, matrix_chart
-from sequence_extension.page.episodes import (
+from sequence_extension.page.episodes import episode_view
+from sequence_extension.page.matrix import (
     chosen_cell,
-    episode_view,
     matrix,
     matrix_drawing,
     matrix_prose,

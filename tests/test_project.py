@@ -31,8 +31,8 @@ MODULES = {
 LINE = """
     __init__ text html streams
     cookbook
+    elements edits
     rollout tokenizers
-    edits
     formats editor env
     troubles
     turns lineages
@@ -105,10 +105,10 @@ def test_doors(module: str) -> None:
     assert "marimo" not in roots or room == "page"
     assert "altair" not in roots or room in ("figures", "page")
     # shown to readers as they stand
-    shown = module in ("env.tutor", "page.episodes")
+    shown = module in ("env.tutor",)
     assert not roots & {"tinker", "tinker_cookbook"} or module == "cookbook" or shown
     if room == "figures":
-        assert not own(imported(MODULES[module])) & {"cookbook", "rollout"}
+        assert not own(imported(MODULES[module])) & {"cookbook", "elements", "rollout"}
 
 
 def test_importing_the_package_is_light() -> None:

@@ -11,7 +11,7 @@ from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import compare_matrices, matrix_table
 from sequence_extension.env.policies import policy_names
 from sequence_extension.page import remedies
-from sequence_extension.page.episodes import matrix
+from sequence_extension.page.matrix import matrix
 
 NAMES, POLICIES = ["qwen3", "llama3", "glm5_3_low_reasoning"], ["reasoning", "other_end"]
 

@@ -20,10 +20,7 @@ from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.sampling import sample_model
 from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.page.episodes import (
-    SecretField,
-    is_live_editor,
-)
+from sequence_extension.page.live import SecretField, is_live_editor
 
 KEY = "tml-not-a-real-key"
 

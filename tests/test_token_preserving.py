@@ -35,13 +35,13 @@ from tinker_cookbook.tool_use.types import ToolResult
 from sequence_extension import TokenPreservingEnv
 from sequence_extension.cookbook import wait_for
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env import TokenPreservingBuilder
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import ScriptedPolicy, policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
 from sequence_extension.env.vocabulary import OFFLINE_VOCABULARY, offline_tokenizer
-from sequence_extension.rollout import model_input_to_elements
 
 
 def fallbacks(trajectory: Trajectory) -> list[str]:

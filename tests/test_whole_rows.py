@@ -11,7 +11,7 @@ from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, always_splitting, whole_row_reasons
-from sequence_extension.page.episodes import matrix_prose
+from sequence_extension.page.matrix import matrix_prose
 
 QUESTION, ANSWER = "What is 8 + 8?", "It is 16."
 

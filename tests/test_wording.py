@@ -20,9 +20,9 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.elements import image_label
 from sequence_extension.page.views import break_figure, verdict_list
 from sequence_extension.remedies import remedy
-from sequence_extension.rollout import image_label
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, cause_sentence, turn_words
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Transition
-from sequence_extension.rollout import Rollout, common_prefix_length, model_input_to_elements
+from sequence_extension.edits import common_prefix_length
+from sequence_extension.elements import model_input_to_elements
+from sequence_extension.rollout import Rollout
 
 
 def python_list(items: Sequence[str], prefix: str = "") -> str:

@@ -19,7 +19,8 @@ from sequence_extension.editor.fields import (
     parse_logprobs,
     parse_reward,
 )
-from sequence_extension.rollout import Rollout, elements_to_model_input
+from sequence_extension.elements import elements_to_model_input
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of
 
 T = TypeVar("T")

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from sequence_extension.rollout import MAX_TOKEN_ID, image_chunk, made_up_logprob
+from sequence_extension.elements import MAX_TOKEN_ID, image_chunk
+from sequence_extension.rollout import made_up_logprob
 from sequence_extension.text import shown
 
 # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens

@@ -15,15 +15,11 @@ from sequence_extension.cookbook import (
     tinker,
 )
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.edits import common_prefix_length
+from sequence_extension.elements import elements_to_model_input, model_input_to_elements
 from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.rollout import (
-    PLACEHOLDER_LOGPROB,
-    Rollout,
-    common_prefix_length,
-    elements_to_model_input,
-    model_input_to_elements,
-)
+from sequence_extension.rollout import PLACEHOLDER_LOGPROB, Rollout
 from sequence_extension.text import first_sentence
 from sequence_extension.tokenizers import token_texts
 from sequence_extension.wording import cause_name

@@ -14,12 +14,13 @@ from sequence_extension.cookbook import (
     Trajectory,
     wait_for,
 )
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.token_preserving import TokenPreservingEnv
 from sequence_extension.env.tutor import TutorEnv, play
 from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.rollout import Rollout, model_input_to_elements
+from sequence_extension.rollout import Rollout
 from sequence_extension.tokenizers import token_texts
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sequence_extension.cookbook import renderers
-from sequence_extension.rollout import common_prefix_length, model_input_to_elements
+from sequence_extension.edits import common_prefix_length
+from sequence_extension.elements import model_input_to_elements
 
 # Two answers that no tokenizer confuses, whatever follows them.
 PROBE_WORDS = ("x", "y")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequence_extension.cookbook import TokenCompleter, TokensWithLogprobs, tinker
-from sequence_extension.rollout import model_input_to_elements
+from sequence_extension.elements import model_input_to_elements
 
 
 def policy_names() -> dict[str, str]:

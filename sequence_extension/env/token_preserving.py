@@ -13,8 +13,8 @@ from sequence_extension.cookbook import (
     renderers,
     tinker,
 )
+from sequence_extension.elements import chunks_to_elements, elements_to_model_input
 from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
-from sequence_extension.rollout import chunks_to_elements, elements_to_model_input
 from sequence_extension.text import first_sentence
 
 FALLBACK_METRIC = "token_preserving/fallback"

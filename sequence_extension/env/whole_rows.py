@@ -3,8 +3,8 @@
 import pandas as pd
 
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
-from sequence_extension.rollout import model_input_to_elements
 
 # Each reason as "N renderers ...", for markdown, in the order in which they are told.
 REASONS = {

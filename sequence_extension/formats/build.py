@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
+from sequence_extension.edits import common_prefix_length
+from sequence_extension.elements import elements_to_model_input, input_length
 from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import (
     read_elements,
@@ -16,12 +18,7 @@ from sequence_extension.formats.values import (
     read_tokens,
     read_vocabulary,
 )
-from sequence_extension.rollout import (
-    Rollout,
-    common_prefix_length,
-    elements_to_model_input,
-    input_length,
-)
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of
 
 # Of one trajectory; tokens count the history again in every turn, as the work does.

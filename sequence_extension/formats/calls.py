@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sequence_extension.edits import common_prefix_length
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource
 from sequence_extension.formats.values import pack_tokens
-from sequence_extension.rollout import common_prefix_length
 from sequence_extension.text import count_of
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
+from sequence_extension.elements import MAX_TOKEN_ID
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource, read_each
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.responses import is_call, read_call_turn, rollout_id, rollout_key
 from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import MAX_IMAGE_TOKENS, label, loose_reward
-from sequence_extension.rollout import MAX_TOKEN_ID, Rollout
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import describe_value
 
 # Keys under which turns stand, and keys by which one turn is known.

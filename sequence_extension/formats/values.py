@@ -26,8 +26,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, tinker
+from sequence_extension.elements import MAX_TOKEN_ID, image_chunk
 from sequence_extension.formats.results import RecordError
-from sequence_extension.rollout import MAX_TOKEN_ID, image_chunk
 from sequence_extension.text import code_point, describe_value, encodable, shown
 
 MAX_IMAGE_TOKENS = 100_000

@@ -19,10 +19,11 @@ from sequence_extension.editor.drafts import (
 )
 from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenarios
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.formats.native import element_to_native
 from sequence_extension.page.html import code_spans
-from sequence_extension.rollout import Rollout, model_input_to_elements
+from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of, number_text, printable, visible_text
 from sequence_extension.turns import TurnSpan
 from sequence_extension.wording import turn_words

@@ -1,9 +1,5 @@
 """Section 1: one picture of merging and splitting, the same for every reader."""
 
-import time
-
-import marimo as mo
-
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.figure import Figure
@@ -11,20 +7,6 @@ from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.page.html import details_table, figure_legend
 from sequence_extension.page.once import once
 from sequence_extension.staircase import staircase_facts, staircase_tables
-
-# Seconds; the browser takes about as long to load Vega and to draw the first figure.
-PAUSE_S = 0.4
-
-
-def wait_for_browser(seconds: float = PAUSE_S) -> None:
-    """Let the browser of a served app draw the first figure before the rest of the page arrives.
-
-    Else it mounts all other outputs first, and the figure is there more than a second later. The
-    whole page takes no longer, as the browser is what is waited for. After an edit the strips are
-    waited for in the same way.
-    """
-    if mo.app_meta().mode == "run":
-        time.sleep(seconds)
 
 
 @once

@@ -29,8 +29,9 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
 from sequence_extension.overview import STAND_IN
-from sequence_extension.page.episodes import answers, transcript
+from sequence_extension.page.episodes import transcript
 from sequence_extension.page.html import control_panel, details_table, fold, note
+from sequence_extension.page.live import kernel_answers
 from sequence_extension.page.once import once
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_drawings, rollout_figures
@@ -171,7 +172,7 @@ def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     drawn = [
         break_drawings(diagnosis),
-        *rollout_figures(diagnosis, most=1)[: None if answers() else 1],
+        *rollout_figures(diagnosis, most=1)[: None if kernel_answers() else 1],
         note(f"The pupil's logprobs are invented; {STAND_IN}."),
     ]
     tokens = details_table(
@@ -181,6 +182,6 @@ def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:
         [
             fold("Its breaks and its datums", "".join(view.text for view in drawn)),
             details_table(turn_facts(episode), "The trajectory, turn by turn").text,
-            tokens.text if answers() else "",
+            tokens.text if kernel_answers() else "",
         ]
     )

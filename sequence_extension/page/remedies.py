@@ -8,8 +8,8 @@ import pandas as pd
 
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.env.matrix import compare_matrices, matrix_table
-from sequence_extension.page.episodes import matrix
 from sequence_extension.page.html import details_table
+from sequence_extension.page.matrix import matrix
 from sequence_extension.page.once import once
 from sequence_extension.rollout import token_trajectory
 from sequence_extension.text import count_of

@@ -11,12 +11,13 @@ from sequence_extension.datums import build_datums, datum_tensor, nonzero_target
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.rewards import group_presets, group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
+from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
 from sequence_extension.page.quiz import prefix_checker
-from sequence_extension.rollout import model_input_to_elements, token_trajectory
+from sequence_extension.rollout import token_trajectory
 from sequence_extension.text import count_of, number_text, signed
 
 
