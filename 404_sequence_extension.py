@@ -625,11 +625,7 @@ def _():
 @app.cell(hide_code=True)
 def _(env_menu):
     env_controls = page.play.controls(page.play.chosen_spec(env_menu))
-    env_model = mo.ui.text(
-        placeholder="Qwen/Qwen3-8B",
-        label="A model of the Hugging Face hub, for its own tokens (needs a network)",
-        full_width=True,
-    ).form(submit_button_label="Load its tokenizer")
+    env_model = page.play.model_field()
     return env_controls, env_model
 
 
@@ -903,8 +899,22 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(own_last, own_paste, own_upload):
-    own_read = page.files.read_input(own_upload, own_paste.value, own_last)
+def _():
+    own_tokenizer = page.files.tokenizer_field()  # None but before the editor
+    mo.as_html(own_tokenizer) if own_tokenizer else None
+    return (own_tokenizer,)
+
+
+@app.cell(hide_code=True)
+def _(own_tokenizer):
+    own_texts, _note = page.files.field_texts(own_tokenizer.value if own_tokenizer else None)
+    mo.as_html(_note) if _note else None
+    return (own_texts,)
+
+
+@app.cell(hide_code=True)
+def _(own_last, own_paste, own_texts, own_upload):
+    own_read = page.files.read_input(own_upload, own_paste.value, own_last, own_texts)
     return (own_read,)
 
 

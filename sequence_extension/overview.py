@@ -1,7 +1,7 @@
 """Many rollouts at a glance."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -14,6 +14,7 @@ from sequence_extension.group import group_advantages
 from sequence_extension.report import Row, Totals, rollout_row, what_helps
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
+from sequence_extension.tokenizers import with_texts
 from sequence_extension.wording import cause_name
 
 # Said at figures of rollouts whose group nobody knows.
@@ -52,14 +53,14 @@ class Overview:
     advantages: tuple[float | None, ...]
 
 
-def overview(rollouts: Sequence[Rollout]) -> Overview:
-    """Diagnose every rollout and keep one row of each."""
+def overview(rollouts: Sequence[Rollout], texts: Mapping[int, str] | None = None) -> Overview:
+    """Diagnose every rollout and keep one row of each; `texts` are those of a tokenizer."""
     advantages = group_advantages(rollouts)
     totals = Totals()
     rows = []
     severities: list[tuple[int, ...]] = []
     for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
-        diagnosis = diagnose(rollout)
+        diagnosis = diagnose(with_texts(rollout, texts))
         row = rollout_row(diagnosis)
         totals.add(row)
         severities.append(row.severity)

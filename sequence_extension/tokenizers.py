@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sequence_extension.rollout import Rollout
 from sequence_extension.text import bytes_to_text, first_sentence, shown
+
+if TYPE_CHECKING:  # torch comes with it, and a wrong path is said before torch is there
+    from sequence_extension.rollout import Rollout
 
 # What a folder holds one of at least, where there is a tokenizer in it.
 FILES = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
@@ -121,7 +123,7 @@ class WithOwn(Mapping[int, str]):
         return sum(1 for _ in self)
 
 
-def with_texts(rollout: Rollout, texts: Mapping[int, str] | None) -> Rollout:
+def with_texts(rollout: "Rollout", texts: Mapping[int, str] | None) -> "Rollout":
     """The rollout with texts for its tokens; those that its file gives come first."""
     if texts is None:
         return rollout
@@ -139,31 +141,51 @@ def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
     return {token: text for token, text in texts.items() if text is not None}
 
 
-def load_tokenizer(name_or_path: str, trust_remote_code: bool = False) -> Any:
-    """A tokenizer from a folder or file on this machine, or of a model by its Hugging Face name.
+def local_path(name_or_path: str) -> Path | None:
+    """The folder or file on this machine that is meant, or None for a model's name.
 
-    A local one never calls out. A model's own code is run only where it is trusted.
-
-    Args:
-        name_or_path: A folder, a `tokenizer.json`, or "owner/model". What exists on this machine
-            is taken first, so a name never hides a folder.
-        trust_remote_code: Run the Python code that comes with the tokenizer, if any.
+    What exists is taken first, so that a name never hides a folder. Nothing is loaded.
 
     Raises:
-        TokenizerError: One sentence: what is missing, or why it does not load.
+        TokenizerError: One sentence: it is neither, or it holds no tokenizer.
     """
     try:
         path = Path(name_or_path).expanduser()
         exists = path.exists()
     except (OSError, ValueError, RuntimeError):  # too long, no text, or nobody's home
         exists = False
-    if exists:
-        return load_local(path, trust_remote_code)
-    if not re.fullmatch(MODEL_NAME, name_or_path):
+    if not exists:
+        if re.fullmatch(MODEL_NAME, name_or_path):
+            return None
         raise TokenizerError(
             f"{shown(name_or_path, 200)} is neither a folder with a tokenizer nor a model's name "
             "such as Qwen/Qwen3-8B."
         )
+    if not path.is_dir() and not path.is_file():
+        raise TokenizerError(f"{shown(str(path), 200)} is neither a folder nor a file.")
+    if path.is_dir() and not any(one.is_file() for name in FILES for one in path.glob(name)):
+        raise TokenizerError(f"The folder {shown(str(path), 200)} holds no tokenizer.json.")
+    return path
+
+
+def load_tokenizer(
+    name_or_path: str, trust_remote_code: bool = False, renders: bool = False
+) -> Any:
+    """A tokenizer from a folder or file on this machine, or of a model by its Hugging Face name.
+
+    A local one never calls out. A model's own code is run only where it is trusted.
+
+    Args:
+        name_or_path: A folder, a `tokenizer.json`, or "owner/model", see `local_path`.
+        trust_remote_code: Run the Python code that comes with the tokenizer, if any.
+        renders: Renderers will use it, which ask for more than the texts of tokens.
+
+    Raises:
+        TokenizerError: One sentence: what is missing, or why it does not load.
+    """
+    path = local_path(name_or_path)
+    if path is not None:
+        return load_local(path, trust_remote_code, renders)
 
     def load(name: str) -> Any:
         from transformers import AutoTokenizer
@@ -183,27 +205,26 @@ def load_texts(name_or_path: str, trust_remote_code: bool = False) -> TokenTexts
     return TokenTexts(load_tokenizer(name_or_path, trust_remote_code))
 
 
-def load_local(path: Path, trust_remote_code: bool) -> Any:
-    """A tokenizer from this machine.
+def load_local(path: Path, trust_remote_code: bool, renders: bool) -> Any:
+    """A tokenizer from what `local_path` gives.
 
     Raises:
-        TokenizerError: As `load_tokenizer`.
+        TokenizerError: It does not load.
     """
     file = path / "tokenizer.json" if path.is_dir() else path
-    if not path.is_dir() and not path.is_file():
-        raise TokenizerError(f"{shown(str(path), 200)} is neither a folder nor a file.")
-    if path.is_dir() and not any(one.is_file() for name in FILES for one in path.glob(name)):
-        raise TokenizerError(f"The folder {shown(str(path), 200)} holds no tokenizer.json.")
     try:
-        if file.exists():
+        if file.exists() and not renders:
             from tokenizers import Tokenizer
 
             return Tokenizer.from_file(str(file))
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-        return AutoTokenizer.from_pretrained(
-            str(path), local_files_only=True, trust_remote_code=trust_remote_code
-        )
+        if file is path:
+            return PreTrainedTokenizerFast(tokenizer_file=str(file))  # type: ignore[no-untyped-call]
+        # without a config.json, too, which the other needs to know the model
+        loader: Any = PreTrainedTokenizerFast if file.exists() else AutoTokenizer
+        own_code = {} if file.exists() else {"trust_remote_code": trust_remote_code}
+        return loader.from_pretrained(str(path), local_files_only=True, **own_code)
     except Exception as error:  # any refusal becomes a sentence
         raise TokenizerError(
             f"No tokenizer could be read from {shown(str(path), 200)}: {first_sentence(error)}."

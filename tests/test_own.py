@@ -6,15 +6,20 @@ Invariants:
 2. Window: it starts at the first break, and shows the rows of the real alignment.
 3. Example: what the field holds at first shows good and bad.
 4. Last: what could be read stays, and is named, until something else can be read.
+5. Texts: a tokenizer gives tokens their texts, and only before the editor can one be named.
 """
 
 import json
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import marimo as mo
 import pytest
 from bench_files import long_rollout
 from browser import ROOT
+from test_tokenizers import BYTE_LEVEL, split_rollout
 
 from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import break_marks
@@ -29,12 +34,16 @@ from sequence_extension.overview import (
 )
 from sequence_extension.page.files import (
     Read,
+    chosen_diagnosis,
     datum_rows,
     diagnosis_views,
+    field_texts,
     read_input,
     reading_view,
+    tokenizer_field,
     window_views,
 )
+from sequence_extension.page.play import model_field, vocabulary
 from sequence_extension.report import rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.verdicts import verdicts
@@ -110,6 +119,115 @@ def test_what_could_be_read_stays_while_a_text_is_mended() -> None:
     nothing = reading_view(read_input(NO_FILE, "{", {})).text
     assert "No rollout in the text can be shown.</" in nothing
     assert "Still" not in nothing
+
+
+@pytest.fixture
+def seated(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Who sits before the page: in a mode of marimo, with a reader or without."""
+
+    def sit(mode: str, reader: bool) -> None:
+        meta = SimpleNamespace(mode=mode, request=object() if reader else None)
+        monkeypatch.setattr(mo, "app_meta", lambda: meta)
+
+    return sit
+
+
+@pytest.fixture
+def tokenizer_folder(tmp_path: Path) -> Path:
+    BYTE_LEVEL.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+def test_a_tokenizer_gives_tokens_their_texts(tokenizer_folder: Path) -> None:
+    """Invariant 5: `retokenised`, tables and figures; also what was read before it was named."""
+    rollout = split_rollout(BYTE_LEVEL)
+    turns = rollout["transitions"]
+    turns[1]["ob"].append(10**6)  # beyond the vocabulary
+    last: dict[str, Read] = {}
+    first = read_input(NO_FILE, json.dumps([rollout]), last)
+    assert "retokenised" not in first.overview.totals.causes
+    texts, problem = field_texts(f" {tokenizer_folder} ")
+    assert problem is None
+    kept = read_input(NO_FILE, "{", last, texts)
+    assert kept.failed is not None
+    again = read_input(NO_FILE, "{", last, texts)
+    assert again.overview is kept.overview  # not diagnosed once more
+    for read in (kept, read_input(NO_FILE, json.dumps([rollout]), {}, texts)):
+        assert read.overview.totals.causes["retokenised"] == 1
+        assert "retokenised" in reading_view(read).text
+        diagnosis = chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
+        assert diagnosis is not None
+        rows = datum_rows(diagnosis, 1)
+        assert {"hello", "<|end|>", ""} <= set(rows["text"])
+        assert diagnosis_views(diagnosis)
+    own = {**rollout, "vocab": {str(turns[0]["ob"][0]): "own"}}
+    read = read_input(NO_FILE, json.dumps([own]), {}, texts)
+    diagnosis = chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
+    assert diagnosis is not None
+    assert datum_rows(diagnosis, 1)["text"].iloc[0] == "own"
+    assert read_input(NO_FILE, json.dumps([rollout]), last).texts is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no such folder", "neither a folder with a tokenizer nor"),
+        ("/no/such/folder", "neither a folder with a tokenizer nor"),
+        ("{folder}/empty", "holds no tokenizer.json"),
+        ("{folder}/broken.json", "No tokenizer could be read from"),
+        ("{folder}/nested.json", "No tokenizer could be read from"),
+        ("/dev/zero", "neither a folder nor a file"),
+        ("a\x00b", "neither a folder with a tokenizer nor"),
+        ("\x1b[31m\u202e", "neither a folder with a tokenizer nor"),
+        (EVIL, "neither a folder with a tokenizer nor"),
+        ("x" * 5_000, "neither a folder with a tokenizer nor"),
+        ("~nobody-of-that-name/x", "neither a folder with a tokenizer nor"),
+    ],
+)
+def test_what_is_no_tokenizer_is_said_beside_the_field(
+    name: str,
+    words: str,
+    tokenizer_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seated: Any,
+) -> None:
+    """Invariant 5: one sentence and the tokens' ids; nobody is called."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    (tokenizer_folder / "empty").mkdir()
+    (tokenizer_folder / "broken.json").write_text("{")
+    (tokenizer_folder / "nested.json").write_text("[" * 100_000)
+    typed = name.format(folder=tokenizer_folder)
+    texts, problem = field_texts(typed)
+    assert texts is None
+    assert problem is not None
+    seated("edit", True)
+    for sentence in (problem.text, vocabulary(typed)[1].text):
+        assert words in sentence
+        assert "<img" not in sentence
+        assert not set("\x00\x1b\u202e") & set(sentence)
+        assert len(sentence) < 700
+
+
+def test_an_empty_field_names_no_tokenizer() -> None:
+    """Invariant 5."""
+    for name in (None, "", "  \t"):
+        assert field_texts(name) == (None, None)
+        assert vocabulary(name)[1] is None
+
+
+def test_strangers_read_no_folder(tokenizer_folder: Path, seated: Any) -> None:
+    """Invariant 5: a served app has no such field, and takes names of models alone."""
+    for mode, reader, live in (("edit", True, True), ("edit", False, False), ("run", True, False)):
+        seated(mode, reader)
+        assert (tokenizer_field() is not None) is live
+        assert ("folder" in model_field().text) is live
+        loaded, sentence = vocabulary(str(tokenizer_folder))
+        assert ("Type a model as owner/name" in sentence.text) is not live
+        assert hasattr(loaded, "vocab_size") is live
 
 
 CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_tokenizers import BYTE_LEVEL
 
+from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.vocabulary import (
     chat_markers,
     load_vocabulary,
@@ -134,3 +136,20 @@ def test_code_of_strangers_is_not_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "code of its own" in load_vocabulary("moonshotai/Kimi-K2.5", loader=str)[1]
     kimi = load_vocabulary("moonshotai/Kimi-K2.5", loader=str, own_code=True)
     assert kimi == ("moonshotai/Kimi-K2.5", "")
+
+
+@pytest.mark.parametrize("name", ["", "tokenizer.json"])
+def test_a_folder_gives_what_renderers_need(name: str, tmp_path: Path) -> None:
+    """Its own tokens, for whoever may read it, and the same rollout as with any vocabulary."""
+    BYTE_LEVEL.save(str(tmp_path / "tokenizer.json"))
+    path = str(tmp_path / name)
+    assert load_vocabulary(path)[0] is None
+    loaded, problem = load_vocabulary(path, folders=True)
+    assert problem == ""
+    (episode,) = run_episodes([EpisodeSpec(renderer="role_colon", turns=2)], loaded)
+    assert isinstance(episode, Episode)
+    tokens = episode.rollout.trajectory.transitions[0].ob.to_ints()
+    assert BYTE_LEVEL.decode(tokens).startswith("User: What is ")
+    loaded, problem = load_vocabulary(str(tmp_path / "none"), folders=True)
+    assert loaded is None
+    assert problem.endswith("The offline vocabulary stays.")

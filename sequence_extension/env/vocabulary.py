@@ -19,6 +19,8 @@ from sequence_extension.tokenizers import (
     MODEL_NAME,
     TokenizerError,
     hub_reachable,
+    load_tokenizer,
+    local_path,
     wait_for_hub,
 )
 
@@ -206,23 +208,32 @@ def load_vocabulary(
     loader: Callable[[str], Any] = get_tokenizer,
     reachable: Callable[[], bool] = hub_reachable,
     own_code: bool = False,
+    folders: bool = False,
 ) -> tuple[Any | None, str]:
-    """A model's own tokenizer by its Hugging Face name, or the reason there is none.
+    """A model's own tokenizer, by its Hugging Face name, or the reason there is none.
 
     Only ever called when a reader asks for it.
 
     Args:
-        name: "owner/model". Paths are refused: `get_tokenizer` would run code found there.
+        name: "owner/model". A path is refused, as `get_tokenizer` would run code found there;
+            with `folders` it is read without.
         timeout: Seconds to wait; a tenth of it where the hub does not answer, enough for a
             model that has been downloaded before.
         loader, reachable: Stand in for the network in tests.
         own_code: Also load models whose tokenizer is code of their own (Kimi); not for a
             served app, where a stranger types the name.
+        folders: Also take a folder or `tokenizer.json` of this machine; not for a served app.
 
     Returns:
         (tokenizer, "") or (None, one sentence).
     """
     model = name.strip()
+    if folders:
+        try:
+            if local_path(model) is not None:
+                return load_tokenizer(model, renders=True), ""
+        except TokenizerError as error:
+            return None, f"{error} The offline vocabulary stays."
     if not re.fullmatch(MODEL_NAME, model):
         return None, "Type a model as owner/name, for example Qwen/Qwen3-8B."
     if Path(model).exists():

@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,11 +43,13 @@ from sequence_extension.page.html import (
     note,
     table_box,
 )
+from sequence_extension.page.live import is_live_editor
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_figure, strip_figure, verdict_list
 from sequence_extension.report import would_be_text
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
+from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, lineage_sentence, refusal_sentence
 
@@ -77,12 +80,14 @@ class Read:
     Attributes:
         reading, overview: Its rollouts.
         source: Which input it is.
+        texts: Of the tokenizer that was asked for, if any.
         failed, failed_source: What came after it and holds no rollout, if anything.
     """
 
     reading: Reading
     overview: Overview
     source: str
+    texts: Mapping[int, str] | None = None
     failed: Reading | None = None
     failed_source: str = ""
 
@@ -221,12 +226,41 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
     ]
 
 
-def read_input(upload: Any, text: str, last: dict[str, Read]) -> Read:
+def tokenizer_field() -> Any:
+    """Asks for a tokenizer; None where nobody sits before the editor.
+
+    A served app has no such field: a stranger would read folders of its machine.
+    """
+    if not is_live_editor():
+        return None
+    return mo.ui.text(
+        placeholder="Qwen/Qwen3-8B or a folder with tokenizer.json",
+        label="Tokenizer, for the texts of tokens and `retokenised`: a model of the Hugging Face "
+        "hub (needs a network), or a folder",
+        full_width=True,
+    ).form(submit_button_label="Load it")
+
+
+def field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | None]:
+    """Token texts of the tokenizer that the field names, and a sentence where it does not load."""
+    if not name or not name.strip():
+        return None, None
+    try:
+        with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
+            return load_texts(name.strip()), None
+    except TokenizerError as error:
+        return None, note(f"{error} Tokens are shown by their ids.", "error")
+
+
+def read_input(
+    upload: Any, text: str, last: dict[str, Read], texts: Mapping[int, str] | None = None
+) -> Read:
     """What was uploaded, or without a file the text.
 
     Args:
         upload, text: The two inputs.
         last: Keeps what was read; it stays where what comes next holds no rollout.
+        texts: From `field_texts`.
     """
     source = f"the file {upload.name()}" if upload.value else "the text"
     with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
@@ -238,9 +272,12 @@ def read_input(upload: Any, text: str, last: dict[str, Read]) -> Read:
             sentence = "The text is too long to paste; upload it as a file."
             reading = Reading((), (FileIssue(sentence),))
         if reading.rollouts:
-            last["read"] = Read(reading, overview(reading.rollouts), source)
+            last["read"] = Read(reading, overview(reading.rollouts, texts), source, texts)
             return last["read"]
-    kept = last.get("read", Read(Reading((), ()), overview(()), ""))
+        kept = last.get("read", Read(Reading((), ()), overview(()), ""))
+        if kept.texts is not texts:
+            kept = replace(kept, overview=overview(kept.reading.rollouts, texts), texts=texts)
+            last["read"] = kept
     return replace(kept, failed=reading, failed_source=source)
 
 
@@ -256,7 +293,8 @@ def chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
         return None
     index = int(table["#"].iloc[menu.value["chosen"]])
     advantage = read.overview.advantages[index]
-    return diagnose(read.reading.rollouts[index], advantage=1.0 if advantage is None else advantage)
+    rollout = with_texts(read.reading.rollouts[index], read.texts)
+    return diagnose(rollout, advantage=1.0 if advantage is None else advantage)
 
 
 def place_menu(diagnosis: Diagnosis | None) -> Any:

@@ -31,7 +31,7 @@ from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
 from sequence_extension.overview import STAND_IN
 from sequence_extension.page.episodes import transcript
 from sequence_extension.page.html import control_panel, details_table, fold, note
-from sequence_extension.page.live import kernel_answers
+from sequence_extension.page.live import is_live_editor, kernel_answers
 from sequence_extension.page.once import once
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_drawings, rollout_figures
@@ -117,15 +117,27 @@ def controls(spec: EpisodeSpec) -> Any:
     )
 
 
-def vocabulary(model: str) -> tuple[Any, Any]:
-    """The tokenizer of a model of the Hugging Face hub, and a sentence about it.
+def model_field() -> Any:
+    """Whose tokens an episode has: a model's, and before the editor also those of a folder."""
+    folder = ", or a folder with tokenizer.json" if is_live_editor() else ""
+    return mo.ui.text(
+        placeholder="Qwen/Qwen3-8B",
+        label=f"A model of the Hugging Face hub (needs a network){folder}, for its own tokens",
+        full_width=True,
+    ).form(submit_button_label="Load its tokenizer")
 
-    Without a name, or where it cannot be loaded, the offline one.
+
+def vocabulary(name: str | None) -> tuple[Any, Any]:
+    """The tokenizer that the field names, and a sentence about it.
+
+    Without a name, or where it cannot be loaded, the offline one. What lies on this machine is
+    read, and code of a model's own is run, only for whoever sits before the editor.
     """
-    if not model:
+    if not name or not name.strip():
         return offline_tokenizer(), None
+    live = is_live_editor()
     with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
-        loaded, problem = load_vocabulary(model, own_code=mo.app_meta().mode == "edit")
+        loaded, problem = load_vocabulary(name, own_code=live, folders=live)
     if loaded is None:
         return offline_tokenizer(), note(problem, "error")
     return loaded, note("The tokens below are now those of this model. Choose its renderer.")
