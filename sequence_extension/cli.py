@@ -5,6 +5,7 @@ Nothing heavy is imported before arguments are read, so that `--help` answers at
 
 import argparse
 import io
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -146,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that lacks a character shows its code point instead of failing.
             sys.stdout.reconfigure(errors="backslashreplace")
         options = command_parser().parse_args(argv)
-        if nothing_to_read(options):
+        if early_answer(options):
             return 2
         from sequence_extension.command import run_command
 
@@ -161,19 +162,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output_failed(error)
 
 
-def nothing_to_read(options: argparse.Namespace) -> bool:
-    """Whether no file can hold a rollout, which is said at once, before torch is imported.
+def early_answer(options: argparse.Namespace) -> bool:
+    """Whether all has been said: the call makes no sense, or no file can hold a rollout.
 
-    Calls with options that may be wrong themselves, or that have more to write, are not judged.
+    Nothing heavy is imported for it.
+
+    Raises:
+        OutputError: Standard output does not take the report.
     """
-    if options.json or options.html or options.tokenizer or options.workers != 1:
-        return False
-    from sequence_extension.troubles import early_lines
+    from sequence_extension.text import printable
+    from sequence_extension.troubles import call_problem, early_lines
 
+    problem = call_problem(options)
+    if problem:
+        complain(printable(f"sequence-extension: {problem}"))
+        return True
     lines = early_lines(options.files)
+    if not lines:
+        return False
+    if options.json:
+        from sequence_extension.totals import REPORT_START, Totals, summary_text
+
+        files = sum(not os.path.isdir(name) for name in options.files)
+        write_out(REPORT_START + summary_text(Totals(), files, lines))
+        flush_out()
     for line in lines:
         complain(f"not read: {line}")
-    return bool(lines)
+    return True
 
 
 def settle_help() -> bool:

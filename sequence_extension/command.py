@@ -1,7 +1,5 @@
 """One run of the command: read, report, and hold the rollouts to the limits."""
 
-import importlib.util
-import json
 import os
 import sys
 from argparse import Namespace
@@ -13,7 +11,6 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from sequence_extension.gates import Failures, Gates
-from sequence_extension.report import Row, Totals, Worst, summary_entry
 from sequence_extension.report_text import Paint, summary_lines
 from sequence_extension.rollout import Rollout
 from sequence_extension.scan import (
@@ -25,6 +22,7 @@ from sequence_extension.scan import (
 from sequence_extension.streams import complain, flush_out, has_colours, write_out
 from sequence_extension.text import count_of, printable
 from sequence_extension.tokenizers import TokenizerError
+from sequence_extension.totals import REPORT_START, Row, Totals, Worst, summary_text
 from sequence_extension.troubles import Trouble, file_label, trouble_lines
 
 # Of the HTML report: rollouts in its table, and rollouts that are drawn.
@@ -80,28 +78,6 @@ class Collected:
         return reward_advantages(rewards)[rewards.index(row.reward)]
 
 
-def call_problem(options: Namespace) -> str:
-    """What makes no sense about a call, before anything is read; empty for nothing."""
-    if any("\0" in name for name in (*options.files, options.html or "")):
-        return "the name of a file cannot hold a NUL"
-    if options.files.count("-") > 1:
-        return "standard input (-) can be named once"
-    if options.workers == "ray" and importlib.util.find_spec("ray") is None:
-        return "--workers ray needs Ray: install `sequence-extension[ray]`"
-    if options.html is None:
-        return ""
-    if importlib.util.find_spec("vl_convert") is None:
-        return "--html needs vl-convert-python: install `sequence-extension[html]`"
-    if any(os.path.exists(f) and same_file(f, options.html) for f in options.files):
-        return f"--html would write over {options.html}, which is to be read"
-    return ""
-
-
-def same_file(left: str, right: str) -> bool:
-    """Whether two paths lead to one file."""
-    return os.path.exists(right) and os.path.samefile(left, right)
-
-
 def run_command(options: Namespace) -> int:
     """The command behind its arguments; returns the exit code.
 
@@ -118,17 +94,14 @@ def run_command(options: Namespace) -> int:
         tokenizer=options.tokenizer,
         trust_remote_code=options.trust_remote_code,
     )
-    problem = call_problem(options)
     try:
         wanted.texts()
     except TokenizerError as error:
-        problem = f"--tokenizer: {error}"
-    if problem:
-        complain(printable(f"sequence-extension: {problem}"))
+        complain(printable(f"sequence-extension: --tokenizer: {error}"))
         return 2
     collected = Collected(wanted)
     if options.json:
-        write_out('{"trajectories": [')
+        write_out(REPORT_START)
     files = list(expanded(options.files))
     for item in scanned(files, options.workers, wanted):
         if isinstance(item, Trouble):
@@ -139,8 +112,7 @@ def run_command(options: Namespace) -> int:
         collected.add(item)
     if options.json:
         read = sum(isinstance(file, str) for file in files)
-        sums = summary_entry(collected.totals, read, trouble_lines(collected.troubles))
-        write_out(f'], "summary": {json.dumps(sums)}}}\n')
+        write_out(summary_text(collected.totals, read, trouble_lines(collected.troubles)))
     else:
         write_text(collected)
     flush_out()

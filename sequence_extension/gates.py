@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from sequence_extension.breaks import CAUSES
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.report import Row
 from sequence_extension.text import count_of, printable
+from sequence_extension.totals import Row
 
 # What `--fail-on` takes beside the name of a cause or the code of a warning.
 KINDS = ("refused", "warning")

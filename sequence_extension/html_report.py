@@ -22,10 +22,10 @@ from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.html import code_spans, fold, scroll_box, table_html
 from sequence_extension.overview import STAND_IN, WINDOW, counts_table, main_cause, window_places
-from sequence_extension.report import Row, Totals, would_be_text
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
+from sequence_extension.totals import Row, Totals, would_be_text
 from sequence_extension.turns import runs_finding
 from sequence_extension.wording import (
     cause_sentence,

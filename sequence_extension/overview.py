@@ -11,10 +11,11 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.formats.native import rollout_to_native
 from sequence_extension.group import group_advantages
-from sequence_extension.report import Row, Totals, rollout_row, what_helps
+from sequence_extension.report import rollout_row
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import printable
 from sequence_extension.tokenizers import with_texts
+from sequence_extension.totals import Row, Totals, what_helps
 from sequence_extension.wording import cause_name
 
 # Said at figures of rollouts whose group nobody knows.

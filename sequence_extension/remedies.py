@@ -6,8 +6,6 @@ the renderer). Where that fits several causes in the reader's code, the sentence
 
 from typing import TYPE_CHECKING
 
-from sequence_extension.env.renderers import renderer_names
-
 if TYPE_CHECKING:
     from sequence_extension.breaks import Break
 
@@ -138,6 +136,8 @@ def preserving_renderer(renderer: str | None) -> str | None:
     """The renderer of the same family that keeps reasoning; None where there is none."""
     if renderer is None:
         return None
+    from sequence_extension.env.renderers import renderer_names  # torch comes with it
+
     names = [name for name in renderer_names() if name.endswith("_preserve_thinking")]
     families = {name.removesuffix("_preserve_thinking"): name for name in names}
     mine = max((family for family in families if renderer.startswith(family)), default=None)

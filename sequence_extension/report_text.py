@@ -8,7 +8,6 @@ from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.elements import image_label, model_input_to_elements
 from sequence_extension.formats.results import LengthsOnly
-from sequence_extension.report import Row, Totals, what_helps, would_be_text
 from sequence_extension.text import (
     by_count,
     count_of,
@@ -17,6 +16,7 @@ from sequence_extension.text import (
     share_text,
     text_bytes,
 )
+from sequence_extension.totals import Row, Totals, what_helps, would_be_text
 from sequence_extension.wording import break_headline, refusal_sentence, said_warnings
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.

@@ -11,10 +11,11 @@ from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue, LengthsOnly
 from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.gates import Gates
-from sequence_extension.report import Row, Worst, report_entry, rollout_row
+from sequence_extension.report import report_entry, rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.rollout import Rollout
 from sequence_extension.tokenizers import load_texts, with_texts
+from sequence_extension.totals import Row, Worst
 from sequence_extension.troubles import Trouble, file_label, nothing_in
 
 Watch = Callable[[int], None]

@@ -1,13 +1,20 @@
-"""What could not be read, file by file; some of it is told before anything heavy is imported."""
+"""What makes no sense about a call, and what could not be read, file by file.
 
+Imports nothing heavy, so that the command can say most of it at once.
+"""
+
+import errno
+import importlib.util
 import os
 import stat
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sequence_extension.formats.json_text import file_kind, not_json
 from sequence_extension.formats.results import FileIssue, nothing_below
 from sequence_extension.text import printable
+from sequence_extension.tokenizers import TokenizerError, local_path
 
 # Kinds of files that a folder is searched for; an SQLite file may be a capture store.
 READ_ENDINGS = (".json", ".jsonl", ".sqlite")
@@ -76,3 +83,42 @@ def early_lines(paths: Sequence[str]) -> list[str]:
             return []
         troubles.append(Trouble("" if os.path.isdir(path) else path, problem))
     return trouble_lines(troubles)
+
+
+def call_problem(options: Namespace) -> str:
+    """What makes no sense about a call, before anything is read; empty for nothing."""
+    if any("\0" in name for name in (*options.files, options.html or "")):
+        return "the name of a file cannot hold a NUL"
+    if options.files.count("-") > 1:
+        return "standard input (-) can be named once"
+    if options.workers == "ray" and importlib.util.find_spec("ray") is None:
+        return "--workers ray needs Ray: install `sequence-extension[ray]`"
+    try:
+        if options.tokenizer:
+            local_path(options.tokenizer)
+    except TokenizerError as error:
+        return f"--tokenizer: {error}"
+    if options.html is None:
+        return ""
+    if importlib.util.find_spec("vl_convert") is None:
+        return "--html needs vl-convert-python: install `sequence-extension[html]`"
+    if any(os.path.exists(f) and same_file(f, options.html) for f in options.files):
+        return f"--html would write over {options.html}, which is to be read"
+    return page_problem(options.html)
+
+
+def page_problem(path: str) -> str:
+    """Why no page can be written there, as far as that shows without writing; empty for nothing."""
+    folder, code = os.path.dirname(path) or ".", 0
+    if os.path.isdir(path):
+        code = errno.EISDIR
+    elif not os.path.isdir(folder):
+        code = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        code = errno.EACCES
+    return f"--html: {path} cannot be written: {os.strerror(code)}." if code else ""
+
+
+def same_file(left: str, right: str) -> bool:
+    """Whether two paths lead to one file."""
+    return os.path.exists(right) and os.path.samefile(left, right)

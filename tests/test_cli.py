@@ -725,9 +725,41 @@ def test_what_holds_nothing_is_said_at_once(
         at_once = capsys.readouterr()
         assert main([name, "good.jsonl"]) == 2
         assert (at_once.out, at_once.err) == ("", capsys.readouterr().err)
-    ran = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
-    assert ran.returncode == 2
-    assert len(ran.stderr.splitlines()) == len(names)
+    Path("tokenizer.json").write_text("{}")
+    Path("page.html").touch()
+    more = ["--json", "--html", "page.html", "--tokenizer", "tokenizer.json", "--workers", "2"]
+    calls = [names, [*names, *more], ["good.jsonl", *more, "--html", "none/page.html"]]
+    calls += [["good.jsonl", "--html", "folder"], ["good.jsonl", *more, "--tokenizer", "./none"]]
+    for arguments in calls:
+        start = time.perf_counter()
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True
+        )
+        assert time.perf_counter() - start < 1.5  # measured: 0.1 s
+        assert ran.returncode == 2
+        assert len(ran.stderr.splitlines()) == (1 if "good.jsonl" in arguments else len(names))
+        assert ran.stdout == "" or json.loads(ran.stdout)["summary"]["files"] == 4
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "folder", "empty.jsonl"])
+@pytest.mark.parametrize("options", [["--json"], ["--html", "page.html"], ["--workers", "2"]])
+def test_what_is_said_at_once_is_what_a_whole_run_says(
+    name: str,
+    options: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Invariant 5: on both streams, byte for byte, and no page is written."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("empty.jsonl").touch()
+    assert main([name, *options]) == 2
+    at_once = capsys.readouterr()
+    monkeypatch.setattr("sequence_extension.cli.early_answer", lambda options: False)
+    assert main([name, *options]) == 2
+    assert at_once == capsys.readouterr()
+    assert not Path("page.html").exists()
 
 
 def call(prompt: list[int], answer: list[int], **more: Any) -> dict[str, Any]:

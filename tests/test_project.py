@@ -42,7 +42,7 @@ LINE = """
     break_table wording
     verdicts cost group staircase env.conversation env.endings env.matrix
     env.whole_rows
-    report report_text gates scan training workers
+    totals report report_text gates scan training workers
     overview
     figures
     html_report

@@ -23,14 +23,7 @@ from rollouts import CASES, case_rollout, picture
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.results import LengthsOnly
-from sequence_extension.report import (
-    MAX_GROUPS,
-    Row,
-    Totals,
-    Worst,
-    report_entry,
-    rollout_row,
-)
+from sequence_extension.report import report_entry, rollout_row
 from sequence_extension.report_text import (
     MOST_LISTED_GROUPS,
     Paint,
@@ -39,6 +32,7 @@ from sequence_extension.report_text import (
     summary_lines,
 )
 from sequence_extension.streams import has_colours
+from sequence_extension.totals import MAX_GROUPS, Row, Totals, Worst
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3))), st.integers(0, 6))

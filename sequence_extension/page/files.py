@@ -46,10 +46,10 @@ from sequence_extension.page.html import (
 from sequence_extension.page.live import is_live_editor
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_figure, strip_figure, verdict_list
-from sequence_extension.report import would_be_text
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
+from sequence_extension.totals import would_be_text
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, lineage_sentence, refusal_sentence
 
