@@ -952,9 +952,9 @@ def _(own_diagnosis, own_place):
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(own_diagnosis, own_place, own_rows, own_start):
+def _(own_diagnosis, own_place, own_read, own_rows, own_start):
     mo.Html(
-        page.files.window_fold(own_diagnosis, own_rows, own_place, own_start)
+        page.files.window_fold(own_read, own_diagnosis, own_rows, own_place, own_start)
     ) if own_diagnosis else None
     return
 

@@ -27,7 +27,7 @@ class Rollout:
         group: Rollouts of one prompt share a group key; None stands alone.
         joined_lines: How many calls of the file were joined into this rollout; None where the
             file holds rollouts.
-        without_id: Its calls named no rollout, so that consecutive ones were taken for one.
+        without_id: Nothing told its calls from another rollout's: consecutive ones were joined.
         notes: What the reader left out or assumed, a sentence each (failed calls, samples that
             no later prompt continues, steps without tokens).
     """

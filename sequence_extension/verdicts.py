@@ -1,6 +1,6 @@
 """One verdict per turn, in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,7 +96,11 @@ def merged_sentence(span: TurnSpan, refused: bool) -> str:
     )
 
 
-def verdicts(diagnosis: Diagnosis, renderer: str | None = None) -> list[Verdict]:
+def verdicts(
+    diagnosis: Diagnosis,
+    renderer: str | None = None,
+    warnings: Sequence[RolloutWarning] | None = None,
+) -> list[Verdict]:
     """One verdict per turn, in order; also for a rollout that `trajectory_to_data` refuses.
 
     Cause and remedy are said once; later turns name the turn that has them.
@@ -104,19 +108,19 @@ def verdicts(diagnosis: Diagnosis, renderer: str | None = None) -> list[Verdict]
     Args:
         diagnosis: The rollout.
         renderer: Name of the renderer that wrote its observations, if known.
+        warnings: Those that are to be said; all by default.
     """
+    warnings = diagnosis.warnings if warnings is None else warnings
     broken = {item.turn: item for item in diagnosis.breaks}
     refused = diagnosis.built.error_code is not None
     listed: list[Verdict] = []
     earlier: dict[str, int] = {}
     for span in diagnosis.spans:
         item = broken.get(span.turn)
-        warnings = tuple(warning for warning in diagnosis.warnings if warning.turn == span.turn)
-        noted = tuple(
-            " ".join([warning.message, warning.help, *warning.hints]) for warning in warnings
-        )
+        mine = tuple(warning for warning in warnings if warning.turn == span.turn)
+        noted = tuple(" ".join([warning.message, warning.help, *warning.hints]) for warning in mine)
         verb = "opens" if span.outcome == "starts" else span.outcome
-        label = f"{verb}, but look" if warnings and item is None else verb
+        label = f"{verb}, but look" if mine and item is None else verb
         headline = f"Turn {span.turn} {label}"
         sentences: tuple[str, ...] = (merged_sentence(span, refused),)
         if item is not None:
@@ -126,9 +130,9 @@ def verdicts(diagnosis: Diagnosis, renderer: str | None = None) -> list[Verdict]
             for sentence in (cause_sentence(item), remedy(item, renderer)):
                 earlier.setdefault(sentence, span.turn)
         kind: Literal["starts", "extends", "splits", "look"] = span.outcome
-        if warnings and item is None:
+        if mine and item is None:
             kind = "look"
         listed.append(
-            Verdict(span.turn, span.datum, kind, label, headline, sentences + noted, item, warnings)
+            Verdict(span.turn, span.datum, kind, label, headline, sentences + noted, item, mine)
         )
     return listed

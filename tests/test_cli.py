@@ -828,6 +828,9 @@ def test_calls_without_id_that_begin_anew_say_what_to_record(run: Any) -> None:
     lines = "\n".join(map(json.dumps, calls)).encode()
     text = run(lines).out
     assert text.count("record a `session_id` (or `trajectory_id`, `rollout_id`)") == 1
+    # lists tell rollouts apart: at most one of a file may be several
+    for data in (json.dumps([calls] * 3), "\n".join([json.dumps(calls)] * 3)):
+        assert run(data.encode()).out.count("record a `session_id`") == 1
     named = [one | {"session_id": "a"} for one in calls]
     text = run("\n".join(map(json.dumps, named)).encode()).out
     assert "new_context" in text

@@ -40,7 +40,9 @@ from sequence_extension.page.files import (
     field_texts,
     read_input,
     reading_view,
+    rollout_menu,
     tokenizer_field,
+    window_fold,
     window_views,
 )
 from sequence_extension.page.play import model_field, vocabulary
@@ -228,6 +230,48 @@ def test_strangers_read_no_folder(tokenizer_folder: Path, seated: Any) -> None:
         loaded, sentence = vocabulary(str(tokenizer_folder))
         assert ("Type a model as owner/name" in sentence.text) is not live
         assert hasattr(loaded, "vocab_size") is live
+
+
+def test_missing_logprobs_are_said_once() -> None:
+    """As the command says them; another warning of the same rollout stays."""
+    turns: list[dict[str, Any]] = [
+        {"ob": [1, 2], "ac": [3], "logprobs": None},
+        {"append": [], "ac": [], "logprobs": None},
+        {"append": [4], "ac": [5], "logprobs": None},
+    ]
+    told = shown({"transitions": turns})
+    assert told.count("logprobs missing in all 3 turns: would be 1 datum once") == 1
+    assert "has no logprobs" not in told
+    assert "but look" not in told
+    told = shown({"transitions": [*turns, {"append": [4], "ac": [7], "logprobs": [None]}]})
+    assert "has no logprobs" not in told
+    assert "the logprob is nan" in told
+
+
+def test_advantages_of_a_group_that_was_not_read_whole_say_so() -> None:
+    """Beside the column, and beside the strip that shows them; nothing where all is there."""
+
+    def words(*trajectories: Any) -> tuple[bool, bool]:
+        read = read_input(NO_FILE, "\n".join(map(json.dumps, trajectories)), {})
+        menu = rollout_menu(read)
+        diagnosis = chosen_diagnosis(read, menu)
+        assert diagnosis is not None
+        place = SimpleNamespace(value=(0, 0))
+        told = window_fold(
+            read, diagnosis, datum_rows(diagnosis, 0), place, SimpleNamespace(value=0)
+        )
+        sentence = "centred on the rollouts that could be read"
+        return sentence in menu.widget.label, sentence in told
+
+    turn = {"ob": [1, 2], "ac": [3], "logprobs": [-0.5], "reward": 1.0}
+    alone = {"transitions": [turn]}
+    one, bad = {"group": "g", **alone}, {"group": "g", "transitions": 7}
+    lengths = {"total_reward": 1.0, "steps": [{"ob_len": 3, "ac_len": 1}]}
+    assert words(one, one) == (False, False)
+    assert words(one, one, bad) == (True, True)
+    assert words(alone, bad) == (False, False)
+    assert read_bounded(json.dumps(lengths)).lengths_only
+    assert words(one, lengths) == (True, True)
 
 
 CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()

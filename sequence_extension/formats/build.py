@@ -71,7 +71,7 @@ class RolloutSource:
         reward: Of the whole rollout; falls on the last turn where no turn has one.
         notes: Sentences on what was left out.
         joined_lines: Lines of the file that were joined.
-        without_id: Its calls named no rollout, so that consecutive ones were joined.
+        without_id: Neither its calls nor lists told rollouts apart: consecutive ones were joined.
         problem: What kept the rollout from being read at all.
     """
 

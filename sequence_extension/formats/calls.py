@@ -143,7 +143,9 @@ class Joiner:
             rollout = self.keyed[next(reversed(self.keyed))]
         opened = rollout is None
         if rollout is None:
-            rollout = OpenRollout(index, RolloutSource([], without_id=call.key is None))
+            # Where a file holds several lists of calls, these tell its rollouts apart.
+            unparted = call.key is None and (own_line or not index)
+            rollout = OpenRollout(index, RolloutSource([], without_id=unparted))
             if call.key is None:
                 self.plain = rollout
             else:

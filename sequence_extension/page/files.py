@@ -51,7 +51,12 @@ from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
 from sequence_extension.totals import would_be_text
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import break_headline, lineage_sentence, refusal_sentence
+from sequence_extension.wording import (
+    break_headline,
+    lineage_sentence,
+    refusal_sentence,
+    said_warnings,
+)
 
 MAX_DRAWN_DATUMS = 300
 
@@ -170,9 +175,10 @@ def diagnosis_views(
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
         views.append(note(f"{count_of(left, 'more break')} not drawn; the command names all."))
-    listed = verdict_list(verdicts(diagnosis), most).text
+    warnings = said_warnings(diagnosis)
+    listed = verdict_list(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
-    views.append(mo.Html(listed if diagnosis.warnings else fold("A verdict per turn", listed)))
+    views.append(mo.Html(listed if warnings else fold("A verdict per turn", listed)))
     return views
 
 
@@ -281,9 +287,22 @@ def read_input(
     return replace(kept, failed=reading, failed_source=source)
 
 
+def advantage_words(read: Read) -> str:
+    """Whose mean advantages are centred on, where rollouts of their groups may be missing."""
+    reading = read.reading
+    whole = not (reading.issues or reading.left_out or reading.lengths_only)
+    if whole or all(advantage is None for advantage in read.overview.advantages):
+        return ""
+    return (
+        "Advantages are centred on the rollouts that could be read: where one of the group is "
+        "missing, training has others."
+    )
+
+
 def rollout_menu(read: Read) -> Any:
     """The rollouts as a table, the worst chosen."""
-    return mo.ui.anywidget(RowTable(read.overview.table, "Choose a rollout, worst first."))
+    label = f"Choose a rollout, worst first. {advantage_words(read)}".rstrip()
+    return mo.ui.anywidget(RowTable(read.overview.table, label))
 
 
 def chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
@@ -310,14 +329,16 @@ def place_menu(diagnosis: Diagnosis | None) -> Any:
     )
 
 
-def window_fold(diagnosis: Diagnosis, rows: pd.DataFrame, place: Any, start: Any) -> str:
+def window_fold(
+    read: Read, diagnosis: Diagnosis, rows: pd.DataFrame, place: Any, start: Any
+) -> str:
     """Single tokens of the chosen rollout, to unfold: where, as runs, and as a strip; HTML."""
     if not len(rows):
         return ""
     views = window_views(diagnosis, rows, start.value)
     panel = control_panel({"place": place, "start": start}).text
-    if diagnosis.rollout.group is None:
-        views.append(note(f"{STAND_IN}."))
+    words = f"{STAND_IN}." if diagnosis.rollout.group is None else advantage_words(read)
+    views += [note(words)] if words else []
     return fold("Token by token", panel + "".join(view.text for view in views))
 
 
