@@ -890,8 +890,7 @@ def _():
         rows=4,
         debounce=600,  # milliseconds
         full_width=True,
-        label=f"or, without a file, text of up to {formats.bounded.MAX_PASTE_CHARS:,} characters "
-        "(here an example), read when you pause",
+        label="or, without a file, text (here an example), read when you pause",
     )
     own_last = {}  # what could be read last: it stays while a text is being mended
     page.html.control_panel({"upload": own_upload, "paste": own_paste})
@@ -901,14 +900,16 @@ def _():
 @app.cell(hide_code=True)
 def _():
     own_tokenizer = page.files.tokenizer_field()  # None but before the editor
-    mo.as_html(own_tokenizer) if own_tokenizer else None
+    mo.as_html(own_tokenizer) if own_tokenizer is not None else None
     return (own_tokenizer,)
 
 
 @app.cell(hide_code=True)
 def _(own_tokenizer):
-    own_texts, _note = page.files.field_texts(own_tokenizer.value if own_tokenizer else None)
-    mo.as_html(_note) if _note else None
+    own_texts, _note = page.files.field_texts(
+        None if own_tokenizer is None else own_tokenizer.value
+    )
+    mo.as_html(_note) if _note is not None else None
     return (own_texts,)
 
 
@@ -927,14 +928,16 @@ def _(own_read):
 @app.cell(hide_code=True)
 def _(own_read):
     own_table = page.files.rollout_menu(own_read)
-    own_table if len(own_read.reading.rollouts) else None
+    page.html.dimmed(
+        own_table.text, own_read.failed is not None
+    ) if own_read.reading.rollouts else None
     return (own_table,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_read, own_table):
     own_diagnosis = page.files.chosen_diagnosis(own_read, own_table)
-    page.files.chosen_view(own_diagnosis) if own_diagnosis else None
+    page.files.chosen_view(own_read, own_diagnosis) if own_diagnosis else None
     return (own_diagnosis,)
 
 

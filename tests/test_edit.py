@@ -9,11 +9,13 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import NOTEBOOK, QUESTION, Reader, Server, seat
 from playwright.sync_api import Browser, expect
+from test_tokenizers import BYTE_LEVEL, split_rollout
 from websockets.sync.client import ClientConnection, connect
 
 SECRET = "tml-secret-0123456789"
@@ -118,7 +120,7 @@ def test_the_key_reaches_no_frame_no_export_and_no_file(
         assert SECRET.encode() not in path.read_bytes(), path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def edit_page(browser: Browser, edit_server: Server) -> Iterator[Reader]:
     with seat(browser) as reader:
         reader.page.goto(edit_server.url)
@@ -139,6 +141,32 @@ def test_editor_opens_and_runs_every_cell(edit_page: Reader) -> None:
         output.scroll_into_view_if_needed()
         height, shown = output.evaluate("e => [e.scrollHeight, e.clientHeight]")
         assert height == shown > 400
+    assert edit_page.faults == []
+
+
+@pytest.mark.timeout(600)
+def test_a_tokenizer_named_before_the_editor(edit_page: Reader, tmp_path: Path) -> None:
+    """Of the reader's own machine: ids become text; what does not load is said at its field."""
+    page = edit_page.page
+    BYTE_LEVEL.save(str(tmp_path / "tokenizer.json"))
+    field = page.get_by_label(re.compile("^Tokenizer, for the texts of tokens"))
+    text = page.get_by_label(re.compile("^or, without a file, text"))
+    with edit_page.answer():
+        text.fill(json.dumps(split_rollout(BYTE_LEVEL)))
+        text.blur()
+    split = page.get_by_text("Turn 1 splits: the same text in other tokens").first
+    for name, words, texts in (
+        (str(tmp_path), "", True),
+        (f"{tmp_path}/none", "is neither a folder with a tokenizer nor a model's name", False),
+        ("", "", False),
+    ):
+        field.fill(name)
+        with edit_page.answer():
+            page.get_by_role("button", name="Load it").click()
+        expect(split).to_be_visible(visible=texts)
+        expect(page.get_by_text("is neither a folder with a tokenizer")).to_have_count(bool(words))
+        expect(field).to_have_value(name)
+    assert edit_page.failed_cells() == []
     assert edit_page.faults == []
 
 

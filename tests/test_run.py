@@ -832,6 +832,9 @@ def test_upload(run_page: Reader) -> None:
     worst = run_page.page.get_by_role("heading", name=listed.table["name"].iloc[0])
     expect(worst).to_be_visible()  # stands open
     assert run_page.blank_figures() == []
+    # so many remedies are folded, that the rollouts stand near
+    run_page.page.get_by_text("Causes and warnings, and what helps").click()
+    tells(run_page, "Write what follows an answer the same way after every turn.")
 
 
 def test_what_is_no_json_gets_a_sentence(run_page: Reader) -> None:

@@ -38,6 +38,7 @@ from sequence_extension.page.html import (
     code_spans,
     control_panel,
     details_table,
+    dimmed,
     figure_box,
     fold,
     note,
@@ -49,7 +50,7 @@ from sequence_extension.page.views import break_figure, strip_figure, verdict_li
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
-from sequence_extension.totals import would_be_text
+from sequence_extension.totals import Totals, would_be_text
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import (
     break_headline,
@@ -59,6 +60,8 @@ from sequence_extension.wording import (
 )
 
 MAX_DRAWN_DATUMS = 300
+# More remedies than that are folded: the rollouts come before a long list.
+MAX_OPEN_REMEDIES = 8
 
 
 def issues_view(reading: Reading, most: int = 10) -> str:
@@ -99,16 +102,21 @@ class Read:
 
 def reading_view(read: Read) -> mo.Html:
     """What a file holds: what could not be read, sums, causes by count, the price."""
-    totals, source = read.overview.totals, read.source
     parts = []
+    totals = read.overview.totals
     if read.failed is not None:
         parts.append(issues_view(read.failed))
-        kept = f" Still shown: {source}, read before." if totals.rollouts else ""
+        kept = f" Still shown: {read.source}, read before." if totals.rollouts else ""
         sentence = f"No rollout in {read.failed_source} can be shown.{kept}"
         parts.append(note(sentence, "look").text)
-    if not totals.rollouts:
-        return mo.Html("".join(parts))
-    parts.append(issues_view(read.reading))
+    if totals.rollouts:
+        held = issues_view(read.reading) + sums_view(totals, read.source)
+        parts.append(dimmed(held, read.failed is not None).text)
+    return mo.Html("".join(parts))
+
+
+def sums_view(totals: Totals, source: str) -> str:
+    """Rollouts, datums and inputs in all, causes by count, and what helps, as HTML."""
     counts = sorted(totals.datums_per_rollout.items())
     spread = (
         f"{counts[0][0]} to {counts[-1][0]} a rollout"
@@ -133,14 +141,15 @@ def reading_view(read: Read) -> mo.Html:
         )
     if totals.would_be:
         lines.append(f"Would be {would_be_text(totals)}.")
-    parts += [f"<p>{line}</p>" for line in lines]
+    parts = [f"<p>{line}</p>" for line in lines]
     if totals.causes:
         drawn = causes_chart(totals.causes)
         parts.append(figure_box(drawn, causes_finding(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
         counted, title = counts_table(totals), "Causes and warnings, and what helps"
-        parts.append(table_box(counted, title, name="seq-told", code=["what helps"]).text)
-    return mo.Html("".join(parts))
+        box = table_box if len(counted) <= MAX_OPEN_REMEDIES else details_table
+        parts.append(box(counted, title, name="seq-told", code=["what helps"]).text)
+    return "".join(parts)
 
 
 def diagnosis_views(
@@ -182,9 +191,10 @@ def diagnosis_views(
     return views
 
 
-def chosen_view(diagnosis: Diagnosis) -> mo.Html:
+def chosen_view(read: Read, diagnosis: Diagnosis) -> mo.Html:
     """`diagnosis_views` in a place that is as high for a rollout that does not split."""
-    return mo.Html(f'<div class="seq-own">{mo.vstack(diagnosis_views(diagnosis)).text}</div>')
+    views = mo.vstack(diagnosis_views(diagnosis)).text
+    return dimmed(f'<div class="seq-own">{views}</div>', read.failed is not None)
 
 
 def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
@@ -255,7 +265,7 @@ def field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | N
         with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
             return load_texts(name.strip()), None
     except TokenizerError as error:
-        return None, note(f"{error} Tokens are shown by their ids.", "error")
+        return None, note(str(error), "error")
 
 
 def read_input(
@@ -275,7 +285,7 @@ def read_input(
         elif len(text) <= MAX_PASTE_CHARS:
             reading = read_bounded(text)
         else:
-            sentence = "The text is too long to paste; upload it as a file."
+            sentence = f"The text is longer than {MAX_PASTE_CHARS:,} characters: upload it."
             reading = Reading((), (FileIssue(sentence),))
         if reading.rollouts:
             last["read"] = Read(reading, overview(reading.rollouts, texts), source, texts)
