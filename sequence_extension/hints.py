@@ -1,4 +1,7 @@
-"""What changed at a break, and patterns that need another remedy than the cause's usual one."""
+"""What changed at a break, as its tokens show it: `Break.lost` and `Break.hints`.
+
+What the cause means stands in `wording`, what to do in `remedies`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,8 @@ import html
 import itertools
 import re
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from sequence_extension.text import number_text
 
@@ -32,6 +33,19 @@ def scroll_box(content: str, label: str) -> str:
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
         f"{content}</div>"
     )
+
+
+def table_css() -> str:
+    """The rules for `table_html` and `fold`, which the page and the HTML report share."""
+    return files("sequence_extension").joinpath("tables.css").read_text(encoding="utf-8")
+
+
+def value_text(value: Any) -> str:
+    """A value of a table: whole numbers with commas, others rounded, a gap where nothing is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    missing = type(value).__name__ == "NAType"
+    return number_text(value) if missing or isinstance(value, float) else str(value)
 
 
 def table_html(
@@ -67,9 +81,7 @@ def table_html(
         shares = lead <= place < lead + merged
         if shares and at and rows[at - 1][lead : place + 1] == key:
             return ""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        missing = isinstance(value, float) or type(value).__name__ == "NAType"
-        text = f"{value:,}" if whole else number_text(value) if missing else str(value)
+        text = value_text(value)
         kind = ' class="seq-long"' if len(text) > 60 else side[numeric[place]]
         if shares:
             alike = itertools.takewhile(lambda row: row[lead : place + 1] == key, rows[at:])

@@ -20,7 +20,7 @@ from sequence_extension.figures.causes import causes_chart, causes_finding
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
-from sequence_extension.html import code_spans, fold, scroll_box, table_html
+from sequence_extension.html import code_spans, fold, scroll_box, table_css, table_html
 from sequence_extension.overview import STAND_IN, WINDOW, counts_table, main_cause, window_places
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
@@ -256,7 +256,7 @@ def style() -> str:
     """The sheet, with the palette's colours as variables."""
     colours = "".join(f"--seq-{name}:{entry['fill']};" for name, entry in PALETTE.items())
     rules = files("sequence_extension").joinpath("report.css").read_text(encoding="utf-8")
-    return f":root{{{colours}}}\n{rules}"
+    return f":root{{{colours}}}\n{table_css()}{rules}"
 
 
 def report_page(

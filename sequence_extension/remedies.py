@@ -1,4 +1,4 @@
-"""What helps, in a sentence: against breaks, warnings and refusals.
+"""What to do, in a sentence (`help`): against breaks, warnings and refusals; not why.
 
 A break's remedy follows what is known of it (where the lost tokens stood, patterns of the change,
 the renderer). Where that fits several causes in the reader's code, the sentence says "if".

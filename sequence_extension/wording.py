@@ -1,4 +1,4 @@
-"""Causes and turns in words: headline and sentence."""
+"""What happened, in words: causes, turns and refusals; what to do stands in `remedies`."""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource, read_each, skipped_note
+from sequence_extension.formats.build import (
+    RolloutSource,
+    TurnSource,
+    read_each,
+    skipped_note,
+    step_turn,
+)
 from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import label, loose_reward
 
@@ -60,21 +66,11 @@ def read_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
     for step in trajectory["steps"]:
         if not isinstance(step, dict) or step.get("is_copied_context"):
             continue
-        metrics = step.get("metrics")
-        metrics = metrics if isinstance(metrics, dict) else {}
-        ids = metrics.get("completion_token_ids")
-        prompt = metrics.get("prompt_token_ids")
-        if ids is None or prompt is None or ids == prompt == []:
+        turn = step_turn(step, FIELDS)
+        if turn is None or turn.ob is None:
             skipped += step.get("source") == "agent"
-            continue
-        turns.append(
-            TurnSource(
-                ob=prompt,
-                ac=ids,
-                logprobs=metrics.get("logprobs"),
-                fields=FIELDS,
-            )
-        )
+        else:
+            turns.append(turn)
     return RolloutSource(
         turns,
         name=label(trajectory.get("trajectory_id")) or label(trajectory.get("session_id")),

@@ -27,6 +27,9 @@ MAX_ROLLOUT_TOKENS = 20_000_000
 # Notes on calls with several samples, of one rollout.
 MAX_SAMPLE_NOTES = 4
 
+# A value in an object inside a step: the key of the object, and the key in it.
+Inner = tuple[str, str]
+
 
 @dataclass(slots=True)
 class TurnSource:
@@ -113,6 +116,22 @@ def read_each(
     if without:
         sources[0].notes += skipped_note(len(without), what)
     return sources
+
+
+def step_turn(step: Any, fields: tuple[Inner, Inner, Inner]) -> TurnSource | None:
+    """The turn of a step that holds ids in an object of its own; None where it holds none.
+
+    Args:
+        step: Any value.
+        fields: Where prompt, sampled tokens and logprobs stand, all in one object.
+    """
+    held = step.get(fields[0][0]) if isinstance(step, dict) else None
+    if not isinstance(held, dict):
+        return None
+    prompt, ids, logprobs = (held.get(name) for _, name in fields)
+    if ids is None or ids == prompt == []:
+        return None
+    return TurnSource(ob=prompt, ac=ids, logprobs=logprobs, fields=fields)
 
 
 def skipped_note(count: int, what: str) -> list[str]:

@@ -7,17 +7,30 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
+from sequence_extension.formats.capture import SQLITE_MAGIC
+from sequence_extension.formats.detect import is_recognised, recognised
+from sequence_extension.formats.json_text import parse_json
 from sequence_extension.formats.native import (
     checked_number,
     rollout_to_native,
     trajectory_to_native,
     written_number,
 )
-from sequence_extension.formats.results import FileIssue, LengthsOnly, nothing_below
-from sequence_extension.formats.stream import content_kind, iter_rollouts
+from sequence_extension.formats.results import (
+    FileIssue,
+    LengthsOnly,
+    RecordError,
+    nothing_below,
+)
+from sequence_extension.formats.stream import (
+    MAX_FILE_BYTES,
+    iter_rollouts,
+    numbered_lines,
+    parse_line,
+)
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import count_of, shown
 
@@ -50,15 +63,33 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
         yield from map(str, files)
 
 
-def path_kind(path: Path) -> str:
-    """What a file in a folder seems to hold, see `content_kind`; unopened ones are unreadable."""
+def path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
+    """What a file in a folder seems to hold, from its name and its first value.
+
+    Returns:
+        `other` for settings, metrics and the like; `unreadable` for what cannot be opened or
+        parsed, which may be a damaged file of rollouts, and for formats that hold too little.
+    """
     if path.suffix not in (".jsonl", ".json"):
         return "other"
     try:
         with path.open("rb") as stream:
-            return content_kind(stream)
-    except OSError:
+            head = next(numbered_lines(stream), None)
+            if head is None:
+                return "other"
+            if head[1].startswith(SQLITE_MAGIC):
+                return "rollouts"
+            first = parse_line(head)
+            value = first.value
+            if first.error is not None:
+                value, _ = parse_json(head[1] + stream.read(MAX_FILE_BYTES))
+        if not is_recognised(value):
+            return "other"
+        if isinstance(value, dict):
+            recognised(value, 0)
+    except (OSError, RecordError):
         return "unreadable"
+    return "rollouts"
 
 
 def read_rollouts(

@@ -4,7 +4,7 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
 from sequence_extension.formats.calls import CallSource, Joiner
@@ -345,35 +345,6 @@ def holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
     opens = data.rstrip().endswith((b"[", b"{", b","))
     most = 1 if opens else MAX_FOREIGN_LINES
     return any(is_recognised(line.value) for line in itertools.islice(later, most))
-
-
-def content_kind(stream: IO[bytes]) -> Literal["rollouts", "unreadable", "other"]:
-    """What a file seems to hold, from its first value: for a look through a folder.
-
-    Returns:
-        `other` for settings, metrics and the like; `unreadable` for what cannot be parsed, which
-        may be a damaged file of rollouts, and for formats that hold too little.
-    """
-    head = next(numbered_lines(stream), None)
-    if head is None:
-        return "other"
-    if head[1].startswith(SQLITE_MAGIC):
-        return "rollouts"
-    first = parse_line(head)
-    value = first.value
-    if first.error is not None:
-        try:
-            value, _ = parse_json(head[1] + stream.read(MAX_FILE_BYTES))
-        except RecordError:
-            return "unreadable"
-    if not is_recognised(value):
-        return "other"
-    try:
-        if isinstance(value, dict):
-            recognised(value, 0)
-    except RecordError:
-        return "unreadable"
-    return "rollouts"
 
 
 def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:

@@ -10,6 +10,7 @@ from sequence_extension.formats.build import (
     TurnSource,
     read_each,
     skipped_note,
+    step_turn,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import label, loose_reward
@@ -66,21 +67,12 @@ def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
     turns = []
     skipped = 0
     for step in steps:
-        tokens = step.get("tokens") if isinstance(step, dict) else None
-        tokens = tokens if isinstance(tokens, dict) else {}
-        ids, prompt = tokens.get("completion_ids"), tokens.get("prompt_ids")
-        if ids is None or ids == prompt == []:
+        turn = step_turn(step, LEGACY_FIELDS)
+        if turn is None:
             skipped += 1
             continue
-        turns.append(
-            TurnSource(
-                ob=prompt,
-                ac=ids,
-                logprobs=tokens.get("completion_logprobs"),
-                reward=loose_reward(step.get("reward")),
-                fields=LEGACY_FIELDS,
-            )
-        )
+        turn.reward = loose_reward(step.get("reward"))
+        turns.append(turn)
     if skipped and not turns:
         raise NoTokens(
             "no action tokens: the steps of this verifiers result hold no `tokens`; sample with "

@@ -4,6 +4,7 @@ import functools
 from importlib.resources import files
 
 from sequence_extension.figures.palette import FONT, PALETTE
+from sequence_extension.html import table_css
 
 # marimo hands a sheet whose title starts with its name on to the shadow root of each widget that
 # it mounts afterwards, where the page's own sheet does not reach.
@@ -26,7 +27,7 @@ def asset(name: str) -> str:
 
 @functools.cache
 def style_sheet() -> str:
-    """The page's CSS: a variable for each fill and ink of the palette, then `style.css`.
+    """The page's CSS: a variable for each fill and ink of the palette, then the rules.
 
     And one for the hatch of what is read again, and for the font of all cells.
     """
@@ -37,7 +38,7 @@ def style_sheet() -> str:
         for name, entry in PALETTE.items()
     )
     colors += f"--seq-hatch:{hatch};--seq-font:{FONT};"
-    return f":root{{{colors}}}\n{asset('style.css')}"
+    return f":root{{{colors}}}\n{table_css()}{asset('style.css')}"
 
 
 def style_html() -> str:
