@@ -164,7 +164,7 @@ def test_a_tokenizer_named_before_the_editor(edit_page: Reader, tmp_path: Path) 
         with edit_page.answer():
             page.get_by_role("button", name="Load it").click()
         expect(split).to_be_visible(visible=texts)
-        expect(page.get_by_text("is neither a folder with a tokenizer")).to_have_count(bool(words))
+        expect(page.get_by_text("is neither a folder with a tokenizer")).to_have_count(int(bool(words)))
         expect(field).to_have_value(name)
     assert edit_page.failed_cells() == []
     assert edit_page.faults == []
