@@ -317,7 +317,7 @@ def _():
                 moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
                     x=pixels("x"), y=head, fill=alt.value(GREY)
                 ),
-                *token_cells(cells, "OAM0+-!"),
+                *token_cells(cells),
                 position.mark_text(**page_text()),
                 *break_layers(
                     alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)

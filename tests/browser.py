@@ -353,8 +353,8 @@ class Reader:
 
     Attributes:
         page: The Playwright page.
-        faults: Console errors, exceptions in the page, refused requests; a test that uses the
-            fixtures fails at its end when any is left.
+        faults: Console errors, warnings of Vega, exceptions in the page, refused requests; a
+            test that uses the fixtures fails at its end when any is left.
     """
 
     page: Page
@@ -370,7 +370,7 @@ class Reader:
             "console",
             lambda message: (
                 reader.faults.append(f"console {message.type}: {message.text}")
-                if message.type == "error"
+                if message.type == "error" or message.text.startswith("WARN ")  # so does Vega
                 else None
             ),
         )

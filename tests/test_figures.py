@@ -18,6 +18,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -426,7 +427,8 @@ def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
             "table", "caption", "thead", "tbody", "tr", "th", "td"
         }  # fmt: skip
     figure = strip_chart(table_of(nasty_rollout(texts)))
-    box = figure_box(figure, texts[0], texts[-1], [(5, texts[0])]).text
+    lanes = [(5, texts[0]), (9, texts[-1])]
+    box = figure_box(replace(figure, lanes=lanes), texts[0], texts[-1]).text
     assert set(parsed(box)[0]) <= {
         "figure", "figcaption", "b", "span", "wbr", "div", "marimo-mime-renderer"
     }  # fmt: skip

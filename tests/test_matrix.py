@@ -35,7 +35,8 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import BLOCKS, LINE, LINES, MATRIX_LOOK, matrix_chart
+from sequence_extension.figures.matrix import FACTS, matrix_chart
+from sequence_extension.figures.palette import MATRIX_LOOK
 from sequence_extension.page.episodes import episode_view
 from sequence_extension.page.matrix import (
     chosen_cell,
@@ -109,7 +110,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     page = unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose(broken).text
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
-    assert custom in [name for _, name in drawn(broken).lanes]
+    assert custom in drawn(broken).tables["rows"]["wide"].tolist()
 
 
 def test_rollouts_are_the_same_every_time(table: pd.DataFrame) -> None:
@@ -273,21 +274,17 @@ def joined(text: str) -> str:
     return text.replace("\n", "").replace(" ", "")
 
 
+def told_of(frames: dict[str, pd.DataFrame], row: Any, policy: str) -> dict[str, str]:
+    """What the figure says of one cell, by block."""
+    facts = frames["facts"]
+    own = facts[(facts["row"] == str(row)) & (facts["policy"] == policy)]
+    return dict(zip(own["at"], own["words"], strict=True))
+
+
 def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
     figure = drawn(table)
     frames = frames_of(figure)
     groups = matrix_groups(table)
-    for row, own in enumerate(groups["members"]):
-        told = joined(frames["rows"]["members"].tolist()[row])
-        assert told == (",".join(own) if len(own) > 1 else "")
-    # all of the longest list stands above the figure's lower edge
-    (below,) = {
-        layer["mark"]["yOffset"]
-        for layer in figure.to_dict()["layer"]
-        if layer["encoding"].get("y") == {"value": "height"}
-    }
-    longest = max(names.count("\n") + 1 for names in frames["rows"]["members"])
-    assert LINE * longest <= -below
     known = table.set_index(["renderer", "policy"])
     seen = set()
     for cell in frames["cells"].to_dict("records"):
@@ -295,19 +292,22 @@ def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> 
         for renderer in members:
             row = known.loc[(renderer, cell["policy"])]
             seen.add((renderer, cell["policy"]))
-            assert cell["label"].split(" ")[0] == f"{row['datums']:.0f}/{row['turns']:.0f}"
+            assert cell["wide"].split(" ")[0] == f"{row['datums']:.0f}/{row['turns']:.0f}"
+            assert cell["narrow"] == f"{row['datums']:.0f}"
             assert cell["kind"] == row["verdict"]
-        for block, (_, letters) in BLOCKS.items():
-            lines = cell.get(block, "").split("\n")
-            assert len(lines) <= LINES
-            assert max(map(len, lines)) <= letters
+        told = told_of(frames, cell["row"], cell["policy"])
+        assert joined(told["members"]) == (",".join(members) if len(members) > 1 else "")
+        assert joined(told["narrow"]) == joined(told["what"] + told["members"])
+        for block, words in told.items():
+            assert max(map(len, words.split("\n"))) <= FACTS[block][1]
     assert len(seen) == len(table)
     for kind, (_, words) in VERDICTS.items():
         assert f"{(table['verdict'] == kind).sum()} cells: {words}" in figure.description
 
 
 def test_a_merged_row_says_whose_break_it_tells(table: pd.DataFrame) -> None:
-    cells = frames_of(drawn(table))["cells"]
+    frames = frames_of(drawn(table))
+    cells = frames["cells"]
     groups = matrix_groups(table)
     known = table.set_index(["renderer", "policy"])
     names = ["turn", "position", "cause", "before", "held", "came"]
@@ -315,17 +315,18 @@ def test_a_merged_row_says_whose_break_it_tells(table: pd.DataFrame) -> None:
     for cell in cells.to_dict("records"):
         rows = [known.loc[(name, cell["policy"])] for name in groups["members"][int(cell["row"])]]
         broken = [row for row in rows if row["cause"]]
-        assert bool(broken) == ("first break" in cell["what"].replace("\n", " "))
+        what = told_of(frames, cell["row"], cell["policy"])["what"]
+        told = joined(what)
+        assert bool(broken) == ("first break" in what.replace("\n", " "))
         if not broken:
-            assert cell["texts"] == ""
+            assert "held:" not in told
             continue
         alike = len({tuple(str(row[name]) for name in names) for row in rows}) == 1
-        told = joined(cell["what"])
         (own,) = [row for row in rows if alike or f"of{row.name[0]}:turn" in told][:1]
         assert ("firstbreak:turn" in told) == alike
         assert f"position{own['position']:.0f}:{own['cause'].replace('_', '')}" in told
-        assert f"held:{joined(visible_text(own['held'], 60))}" in joined(cell["texts"])
-        assert joined(cell["texts"]).endswith(joined(visible_text(own["came"], 60)))
+        assert f"held:{joined(visible_text(own['held'], 60))}" in told
+        assert told.endswith(joined(visible_text(own["came"], 60)))
         whose[alike] += 1
     assert min(whose.values()) > 5
 
@@ -368,15 +369,15 @@ def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataF
     assert cell["name"] == "cell"
     assert cell["select"]["fields"] == ["policy", "row"]
     (value,) = cell["value"]
-    cells = pd.read_csv(io.StringIO(spec["datasets"]["cells"]))
-    chosen = cells[(cells["row"] == value["row"]) & (cells["policy"] == value["policy"])]
-    (what,) = chosen["what"]
-    assert what.replace("\n", " ").startswith(
-        "qwen3, pupil reasoning: 3 datums of 3 turns; does not claim it, and splits"
+    frames = frames_of(drawn(table))
+    assert (
+        told_of(frames, value["row"], value["policy"])["what"]
+        .replace("\n", " ")
+        .startswith("qwen3, pupil reasoning: 3 datums of 3 turns; does not claim it, and splits")
     )
     # the menus are of the same parameter: they show what a click has chosen, and choose it too
     assert cell["bind"]["row"]["labels"] == matrix_groups(table)["label"].tolist()
-    assert cell["bind"]["policy"]["options"] == cells["policy"].unique().tolist()
+    assert cell["bind"]["policy"]["options"] == frames["cells"]["policy"].unique().tolist()
 
 
 def test_what_is_chosen_in_the_matrix_is_what_is_played() -> None:
@@ -472,7 +473,7 @@ def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
     assert -1 not in tokenizer.encode("What is 2 + 3?")
 
 
-def test_the_page_keeps_a_place_for_the_menus() -> None:
+def test_the_page_keeps_a_place_for_both_forms() -> None:
     figure, _ = matrix_drawing()
-    assert figure.menus > 30
-    assert f"height:{figure.height + figure.menus}px" in matrix_view(matrix()).text
+    assert f"--height:{figure.height}px;--narrow:{figure.narrow}px" in matrix_view(matrix()).text
+    assert figure.narrow > figure.height

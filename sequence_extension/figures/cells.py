@@ -9,16 +9,25 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures.figure import Figure, named, pixels, plot
-from sequence_extension.figures.palette import GREY, KINDS, PALETTE, RED
+from sequence_extension.figures.palette import GREY, LOOKS, PALETTE, RED
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import visible_text
 
 GAP = 2  # pixels between two cells
-EMPTY = {"fill": "transparent", "ink": "currentColor"}
 EDGE = 8  # pixels left of the first one, for half the sign of a break
 LANE, TOP = 28, 24  # pixels of a lane, and above the first one, for the words at a break
 # Pixels of a letter at 12 pixels' size in the widest of the common sans-serif fonts.
 NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…␣↵⇥")
+
+# Fill and ink of a cell, by its kind.
+FILL, INK = (
+    channel(
+        "kind:N",
+        scale=alt.Scale(domain=[*LOOKS], range=[look[part] for look in LOOKS.values()]),
+        legend=None,
+    )
+    for channel, part in ((alt.Fill, "fill"), (alt.Color, "ink"))
+)
 
 
 @lru_cache(maxsize=10_000)
@@ -90,55 +99,34 @@ def stretches(
     return labelled
 
 
-def token_looks(kinds: str) -> dict[str, Mapping[str, str]]:
-    """Fill and ink of these kinds of token, and of an empty place."""
-    return {**{kind: PALETTE[KINDS[kind]] for kind in kinds}, ".": EMPTY}
-
-
-def token_cells(base: alt.Chart, kinds: str = "OAM0", **box: Any) -> list[alt.Chart]:
-    """Layers of token cells in the colours of their kinds, see `filled_cells`."""
-    return filled_cells(base, token_looks(kinds), **box)
-
-
-def fill_of(looks: Mapping[str, Mapping[str, str]]) -> alt.Fill:
-    """Encoding of the column kind by its fill; layers of one figure share its scale."""
-    scale = alt.Scale(domain=[*looks], range=[look["fill"] for look in looks.values()])
-    return alt.Fill("kind:N", scale=scale, legend=None)
-
-
-def filled_cells(
-    base: alt.Chart, looks: Mapping[str, Mapping[str, str]], **box: Any
-) -> list[alt.Chart]:
+def token_cells(base: alt.Chart, **box: Any) -> list[alt.Chart]:
     """Layers of filled cells with their labels; an empty place has a dashed border.
 
     Args:
         base: Data with left, x, right (pixels), kind and label, and an encoding of y.
-        looks: Fill and ink of every kind that can occur.
         box: More of the mark.
     """
     empty = alt.when("datum.kind == '.'").then(alt.value(GREY)).otherwise(alt.value("transparent"))
     return [
         base.mark_rect(strokeDash=[3, 3], **box).encode(
-            x=pixels("left"), x2="right:Q", fill=fill_of(looks), stroke=empty
+            x=pixels("left"), x2="right:Q", fill=FILL, stroke=empty
         ),
-        *inked_labels(base.encode(x=pixels("x")), looks),
+        *inked_labels(base.encode(x=pixels("x"))),
     ]
 
 
-def inked_labels(
-    base: alt.Chart, looks: Mapping[str, Mapping[str, str]], **mark: Any
-) -> list[alt.Chart]:
+def inked_labels(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """Layers of labels, each in the ink of its fill; where that is pale, in the page's colour."""
-    inks = {kind: look["ink"] for kind, look in looks.items() if look["ink"][0] == "#"}
     inked, pale = (
         base.encode(text="label:N").transform_filter(
-            alt.FieldOneOfPredicate(field="kind", oneOf=kinds)
+            alt.FieldOneOfPredicate(
+                field="kind",
+                oneOf=[kind for kind, look in LOOKS.items() if (look["ink"][0] == "#") == fixed],
+            )
         )
-        for kinds in ([*inks], [kind for kind in looks if kind not in inks])
+        for fixed in (True, False)
     )
-    ink = alt.Scale(domain=[*inks], range=[*inks.values()])
-    color = alt.Color("kind:N", scale=ink, legend=None)
-    return [inked.mark_text(**mark).encode(color=color), pale.mark_text(**page_text(**mark))]
+    return [inked.mark_text(**mark).encode(color=INK), pale.mark_text(**page_text(**mark))]
 
 
 def word_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:

@@ -20,12 +20,11 @@ class Figure:
         template: The specification without data, shared by all figures of its kind.
         tables: The data by name; they travel as CSV, the smallest form a figure can carry.
         description: What is to be seen, in words.
-        width, height: Pixels that the drawing takes, so that the page can keep its place.
+        width, height: Pixels that drawing and menus take, so that the page can keep their place.
         lanes: Names of rows, with pixels from the top: the page keeps them in view at the left.
         focus: Pixels from the left, first and last, of what is to be in view where not all is.
         fluid: It takes less width where there is less.
-        menus: Pixels of its menus, which stand beside the drawing.
-        narrow: Pixels of its height where it stacks its parts, 0 if it never does.
+        narrow: Pixels of its height in a form for less width, 0 if it has none.
         bound: Further entries of the specification, such as the width of the plot.
     """
 
@@ -37,7 +36,6 @@ class Figure:
     lanes: Sequence[tuple[int, str]] = ()
     focus: tuple[int, int] | None = None
     fluid: bool = False
-    menus: int = 0
     narrow: int = 0
     bound: Mapping[str, Any] = field(default_factory=dict)
 

@@ -18,7 +18,6 @@ LEFT = 8  # pixels before names
 CELLS, SCALE = 64, 190  # pixels before cells and bars, and of the scale of rewards
 HEAD = 52  # pixels above: the axis, and the name of the mean
 LINE, CELL, BAR = 24, 20, 10  # a line of cells, a cell, a bar
-KINDS = "M0+-"  # of cells and bars
 
 
 @cache
@@ -32,15 +31,16 @@ def group_template() -> Mapping[str, Any]:
     words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=down)
     # through the bars alone: what is written stands between them
     mean = alt.Chart(named("mean", "x", "y")).encode(x=pixels("x"), y=down)
-    fill = draw.fill_of(draw.token_looks(KINDS))
     return alt.LayerChart(
         layer=[
             bars.mark_rect(height=BAR, cornerRadius=0).encode(
-                x=pixels("left"), x2="right:Q", fill=fill
+                x=pixels("left"), x2="right:Q", fill=draw.FILL
             ),
-            bars.mark_point(size=70, filled=True, opacity=1).encode(x=pixels("end"), fill=fill),
+            bars.mark_point(size=70, filled=True, opacity=1).encode(
+                x=pixels("end"), fill=draw.FILL
+            ),
             mean.mark_tick(color=GREY, opacity=1, thickness=2, height=2 * BAR, orient="vertical"),
-            *draw.token_cells(cells, KINDS, height=CELL),
+            *draw.token_cells(cells, height=CELL),
             *draw.word_layers(words),
         ]
     ).to_dict()

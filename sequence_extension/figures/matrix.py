@@ -10,116 +10,154 @@ import pandas as pd
 
 from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
-from sequence_extension.figures.palette import PALETTE
+from sequence_extension.figures.figure import Figure, named, pixels, records
 from sequence_extension.figures.theme import page_text
 
-# Fill and ink of each verdict. Only a claim that fails is red.
-MATRIX_LOOK = {
-    "kept": PALETTE["zero"],
-    "better": {"fill": "#0072B2", "ink": "#FFFFFF"},
-    "split": {"fill": "#8B949E", "ink": "#0B0F14"},
-    "broken": PALETTE["break"],
-    "none": draw.EMPTY,
-}
-STEP, ROW = 64, 24  # pixels of a cell
-HEAD = 56  # pixels above, for the names of the policies
-NOTES = 144  # pixels right of the cells, for how often a row splits
-LINE, LINES = 16, 10  # below, what the chosen cell holds, in blocks: where they start, and letters
-BLOCKS = {"what": (8, 33), "texts": (264, 33), "members": (520, 45)}
-MENUS = 44  # pixels of the two menus below
+ROOMY, NARROW = 1000, 350  # pixels from which on the figure is wide, and at least
+ROWS = {"wide": 24, "narrow": 30}  # pixels of a row
+HEADS = {"wide": 36, "narrow": 106}  # above: names of policies, in lines or upright
+NAMES = {"wide": 190, "narrow": 112}  # left of the cells: of renderers
+NOTES = {"wide": 140, "narrow": 24}  # right of them: how often a row splits
+MENUS = {"wide": 42, "narrow": 84}  # of the two menus
+# Below, what the chosen cell holds, in two blocks or one: pixels from the left, letters of a line.
+FACTS, LINE = {"what": (NAMES["wide"], 68), "members": (650, 60), "narrow": (0, 52)}, 16
 TITLES = {
     "yes": "extension is claimed", "no": "extension is not claimed", "unknown": "not built"
 }  # fmt: skip
 
 
+def by_room(wide: str | int, narrow: str | int) -> alt.ExprRef:
+    """One of two values, by the width that there is."""
+    return alt.ExprRef(f"width < {ROOMY} ? {narrow} : {wide}")
+
+
 @cache
 def matrix_template() -> Mapping[str, Any]:
-    """The figure on its tables `cells`, `rows` and `words`; once per process.
+    """The figure on its tables `cells`, `rows` and `facts`; once per process.
 
-    A click on a cell chooses it, and so do two menus: the parameter `cell` holds row and policy.
+    Words stand in two columns, for a wide figure and for a narrow one. A click on a cell chooses
+    it, and so do two menus: the parameter `cell` holds row and policy.
     """
     # the menu of the last field stands first
     chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
-    cells = alt.Chart(named("cells", "row", "left", "x", "right", "y")).encode(y=pixels_down())
-    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
-    boxes, *labels = draw.filled_cells(cells, MATRIX_LOOK, height=ROW - 2, cursor="pointer")
-    chosen_cell = cells.transform_filter(chosen)
+    heads = alt.Axis(
+        orient="top",
+        title=None,
+        labelOverlap=False,
+        labelLimit=0,
+        labelExpr=by_room(
+            "split(replace(datum.label, 'whitesp', 'white-_sp'), '_')", "datum.label"
+        ).expr,
+        labelAngle=by_room(0, -90),
+        labelAlign=by_room("'center'", "'left'"),
+        labelBaseline=by_room("'top'", "'middle'"),
+        labelPadding=by_room(HEADS["wide"] - 4, 4),
+    )
+    left, right = by_room(**NAMES), alt.ExprRef(f"width - ({by_room(**NOTES).expr})")
+    x = alt.X("policy:N", sort=None, axis=heads, scale=alt.Scale(range=[left, right], padding=0.04))
+    rows = alt.Scale(domain=[-0.5, 0.5], range=[0, by_room(**ROWS)])
+    y = alt.Y("place:Q", axis=None, scale=rows)
+
+    def worded(table: str, wide: str = "wide", narrow: str = "narrow") -> alt.Chart:
+        label = f"width < {ROOMY} ? datum.{narrow} : datum.{wide}"
+        data = alt.Chart(named(table, "row", "place")).encode(y=y)
+        return data.transform_calculate(label=label)
+
+    cells = worded("cells").encode(x=x)
+    box: dict[str, Any] = {"height": alt.ExprRef(f"({by_room(**ROWS).expr}) - 2")}
     # black around white: to be seen on every cell and on both pages
     frame = [
-        chosen_cell.mark_rect(filled=False, stroke=color, strokeWidth=width, height=ROW - 1).encode(
-            x=pixels("left"), x2="right:Q"
+        cells.transform_filter(chosen).mark_rect(
+            filled=False, stroke=color, strokeWidth=width, **box
         )
         for color, width in (("#000000", 5), ("#FFFFFF", 2))
     ]
-    rows = alt.LookupData(named("rows", "row"), "row", ["members"])
-    below: dict[str, Any] = {"baseline": "top", "lineHeight": LINE, "yOffset": -LINE * LINES}
-    texts = [
-        chosen_cell.transform_lookup("row", rows)
-        .mark_text(**page_text(align="left", lineBreak="\n", x=x, **below))
-        .encode(text=f"{block}:N", y=alt.value("height"))
-        for block, (x, _) in BLOCKS.items()
-    ]
+
+    def words(base: alt.Chart, at: Any, **mark: Any) -> alt.Chart:
+        drawn: alt.Chart = base.mark_text(**page_text(x=at, lineBreak="\n", **mark))
+        return drawn.encode(text="label:N")
+
+    facts = (
+        alt.Chart(named("facts", "row", "place", "x"))
+        .transform_filter(chosen)
+        .transform_filter(f"(datum.at == 'narrow') == (width < {ROOMY})")
+        .encode(x=pixels("x"), y=y, text="words:N")
+    )
+    names = worded("rows").transform_calculate(label=alt.datum.label)
     return alt.LayerChart(
         layer=[
-            boxes.add_params(chosen),
-            *labels,
+            cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
+            *draw.inked_labels(cells),
             *frame,
-            *draw.word_layers(words),
-            *texts,
+            words(
+                names.transform_filter("!datum.title"),
+                left,
+                **{"align": "right", "dx": -8, "lineHeight": 13},
+                dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
+            ),
+            words(names.transform_filter("datum.title"), left, align="left", fontWeight="bold"),
+            words(worded("rows", "note", "split"), right, align="left", dx=8),
+            facts.mark_text(
+                **page_text(align="left", baseline="top", lineBreak="\n", lineHeight=LINE)
+            ),
         ]
     ).to_dict()
 
 
-def lines(block: str, *texts: str) -> str:
-    """Texts below each other, wrapped to the width of a block."""
-    return "\n".join(line for text in texts for line in textwrap.wrap(text, BLOCKS[block][1]))
-
-
-def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
-    """The table `cells` of the matrix: a cell per group and policy, columns that split most first.
+def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables `cells` and `facts`: per group and policy, columns that split most first.
 
     Args:
         table: Of `matrix_table`.
-        groups: Of `matrix_groups`, with y (pixels from the top).
+        groups: Of `matrix_groups`, with place (rows from the top).
     """
     known = {(row["renderer"], row["policy"]): row for row in records(table)}
     splits = (table["datums"] > 1).groupby(table["policy"], sort=False).sum()
     policies = splits.sort_values(ascending=False, kind="stable").index
-    cells = []
+    end = groups["place"].max() + 1
+    cells, facts = [], []
     for row, group in enumerate(records(groups)):
-        for column, policy in enumerate(policies):
+        for policy in policies:
             members = [known[name, policy] for name in group["members"]]
             # the best known renderer speaks for its row
             members.sort(key=lambda cell: cell["renderer"] != "qwen3")
-            verdict, left = members[0]["verdict"], 8 + column * STEP
+            verdict = members[0]["verdict"]
             count = cell_count(members[0]["datums"], members[0]["turns"])
+            # where there is no room for more: the part of the figure tells what is claimed
+            labels = f"{count} {VERDICTS[verdict][0]}".strip(), count.partition("/")[0]
+            cells.append((row, group["place"], policy, verdict, *labels))
             what, texts = cell_words(group["label"], members)
-            cells.append(
-                (row, policy, left, left + STEP // 2 - 1, left + STEP - 2, group["y"], verdict,
-                 f"{count} {VERDICTS[verdict][0]}".strip(), lines("what", *what),
-                 lines("texts", *texts))
-            )  # fmt: skip
-    names = ["row", "policy", "left", "x", "right", "y", "kind", "label", "what", "texts"]
-    return pd.DataFrame(cells, columns=names)
+            told = ["; ".join(what), *texts]
+            listed = [", ".join(group["members"])] * (len(members) > 1)
+            for at, block in (("what", told), ("members", listed), ("narrow", [*told, *listed])):
+                x, letters = FACTS[at]
+                lines = [line for text in block for line in textwrap.wrap(text, letters)]
+                facts.append((row, end, policy, at, x, "\n".join(lines)))
+    names = ["row", "place", "policy"]
+    return (
+        pd.DataFrame(cells, columns=[*names, "kind", *ROWS]),
+        pd.DataFrame(facts, columns=[*names, "at", "x", "words"]),
+    )
 
 
-def matrix_words(cells: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
-    """The table `words` of the matrix: names of policies, of both parts, and notes on rows."""
-    heads = cells.drop_duplicates("policy")
-    words = [
-        (left + 3, 8, policy.replace("_", "\n").replace("whitespace", "white-\nspace"), "")
-        for left, policy in zip(heads["left"], heads["policy"], strict=True)
-    ]
-    parts = groups.drop_duplicates("claims")
-    words += [
-        (8, y - ROW, TITLES[claims], "yes")
-        for claims, y in zip(parts["claims"], parts["y"], strict=True)
-    ]
-    right = int(cells["right"].max()) + 10
-    words.append((right, 14, "split", ""))
-    words += [(right, y, note, "") for y, note in zip(groups["y"], groups["note"], strict=True)]
-    return pd.DataFrame(words, columns=["x", "y", "words", "bold"])
+def name_lines(name: str) -> str:
+    """A name in two lines at most, broken at blanks and behind underscores."""
+    # textwrap breaks behind hyphens
+    wrapped = textwrap.wrap(name.replace("_", "-"), 17, max_lines=2, placeholder="…")
+    return "\n".join(wrapped).replace("-", "_")
+
+
+def matrix_rows(groups: pd.DataFrame) -> pd.DataFrame:
+    """The table `rows`: names of both parts and of all rows, with notes on these."""
+    rows = [(-0.8, "", "", "split", "split", "")]
+    for claims, part in groups.groupby("claims", sort=False):
+        title = TITLES[str(claims)]
+        rows.append((part["place"].iloc[0] - 1, title, title, "", "", "yes"))
+        rows += [
+            (own["place"], own["label"], name_lines(own["label"]), own["note"], own["split"], "")
+            for own in records(part)
+        ]
+    return pd.DataFrame(rows, columns=["place", *ROWS, "note", "split", "title"])
 
 
 def matrix_chart(
@@ -137,8 +175,8 @@ def matrix_chart(
         first: Renderer and policy of the cell that is chosen at first, if there is one.
     """
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()
-    groups = groups.assign(y=HEAD + ROW * (groups.index + parts) - ROW // 2)
-    cells = matrix_cells(table, groups)
+    groups = groups.assign(place=groups.index + parts)  # a row for the name of each part
+    cells, facts = matrix_cells(table, groups)
     policies = cells["policy"].unique().tolist()
     row = next((at for at, own in enumerate(groups["members"]) if first[0] in own), 0)
     chosen = {"row": row, "policy": first[1] if first[1] in policies else policies[0]}
@@ -149,30 +187,31 @@ def matrix_chart(
         "policy": alt.binding_select(options=policies, name="Pupil ").to_dict(),
     }
     template = matrix_template()
-    width = max(int(cells["right"].max()) + NOTES, BLOCKS["members"][0] + 334)
-    height = int(groups["y"].max()) + ROW + LINE * LINES
+    count = len(groups) + int(parts.max())
+    most = facts["words"].str.count("\n").groupby(facts["at"] == "narrow").max()
+    height, narrow = (
+        MENUS[at] + HEADS[at] + ROWS[at] * count + LINE * int(most[at == "narrow"] + 2)
+        for at in ROWS
+    )
     counts = table["verdict"].value_counts()
     verdicts = "; ".join(f"{counts.get(kind, 0)} cells: {VERDICTS[kind][1]}" for kind in VERDICTS)
-    members = [
-        lines("members", ", ".join(names)) if len(names) > 1 else "" for names in groups["members"]
-    ]
     return Figure(
         template,
-        {
-            "cells": cells,
-            "rows": pd.DataFrame({"row": groups.index, "members": members}),
-            "words": matrix_words(cells, groups),
-        },
+        {"cells": cells, "rows": matrix_rows(groups), "facts": facts},
         description=(
             f"Matrix of {table['renderer'].nunique()} renderers in {len(groups)} groups by "
             f"{len(policies)} pupils, each cell the datums over the turns of one rollout. "
             f"{verdicts}. The table below the figure holds every cell."
         ),
-        width=width,
+        width=1100,
         height=height,
-        menus=MENUS,
-        lanes=list(zip(groups["y"], groups["label"], strict=True)),
-        bound=plot(
-            width, height, params=[{**template["params"][0], "value": [chosen], "bind": menus}]
-        ),
+        fluid=True,
+        narrow=narrow,
+        bound={
+            "width": "container",
+            "height": ROWS["wide"] * count,
+            "autosize": {"type": "fit-x", "contains": "padding", "resize": True},
+            "padding": {"left": 0, "right": 0, "top": 0, "bottom": 5},
+            "params": [{**template["params"][0], "value": [chosen], "bind": menus}],
+        },
     )

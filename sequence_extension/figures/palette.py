@@ -1,4 +1,4 @@
-"""The one palette, and what a kind of cell is called."""
+"""The one palette, and what each kind of cell is called and looks like."""
 
 # The one palette (Okabe-Ito hues). fill: the cell; ink: text on that fill. Observation and
 # action differ in hue and letter; the break alone is red and is always marked as well. What
@@ -22,3 +22,14 @@ KINDS = {
     "O": "observation", "A": "action", "M": "masked", "0": "zero", "+": "positive",
     "-": "negative", "!": "look", "X": "break",
 }  # fmt: skip
+EMPTY = {"fill": "transparent", "ink": "currentColor"}
+# Verdicts of the matrix. Only a claim that fails is red.
+MATRIX_LOOK = {
+    "kept": PALETTE["zero"],
+    "better": {"fill": "#0072B2", "ink": "#FFFFFF"},
+    "split": {"fill": "#8B949E", "ink": "#0B0F14"},
+    "broken": PALETTE["break"],
+    "none": EMPTY,
+}
+# Every kind of cell in the tables of figures.
+LOOKS = {**{kind: PALETTE[name] for kind, name in KINDS.items()}, ".": EMPTY, **MATRIX_LOOK}

@@ -22,13 +22,14 @@ MEANING = "position · ✕ splits · hatched: read again"
 @cache
 def runs_template() -> Mapping[str, Any]:
     """The figure on its tables `runs`, `again`, `breaks` and `shown`; once per process."""
+    longest = alt.param(name="longest", value=1)
     axis = alt.Axis(
         title=None, labelExpr="'datum ' + datum.label", labelPadding=12, labelOverlap=True
     )
     y = alt.Y("datum:O", scale=alt.Scale(paddingInner=0.08, paddingOuter=0.04), axis=axis)
     x = alt.X(
         "start:Q",
-        scale=alt.Scale(nice=False),
+        scale=alt.Scale(domain=[0, alt.ExprRef(longest.name)], nice=False),
         axis=alt.Axis(title=MEANING, tickCount=6, tickMinStep=1, titleAnchor="start"),
     )
 
@@ -41,21 +42,22 @@ def runs_template() -> Mapping[str, Any]:
     names = alt.Chart(named("runs", "datum", "start", "end")).encode(x=x, y=y)
     names = names.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
     breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
-    return alt.LayerChart(
+    layers = alt.LayerChart(
         layer=[
             runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
-                fill=draw.fill_of(draw.token_looks("OAM")),
+                fill=draw.FILL,
                 tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
             ),
             again.mark_rule(color=GREY, strokeWidth=1.5).encode(
                 y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
             ),
-            *draw.inked_labels(names, draw.token_looks("OAM"), align="left", dx=10),
+            *draw.inked_labels(names, align="left", dx=10),
             breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
             *draw.break_sign(breaks.transform_filter("datum.sign")),
             spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
         ]
-    ).to_dict()
+    )
+    return layers.add_params(longest).to_dict()
 
 
 def runs_bars(
@@ -133,6 +135,7 @@ def runs_chart(
         height=row * datums + 41,
         fluid=True,
         bound={
+            "params": [{"name": "longest", "value": length}],
             "width": "container",
             "height": row * datums,
             "autosize": {"type": "fit-x", "contains": "padding"},

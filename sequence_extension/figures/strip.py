@@ -71,7 +71,7 @@ def declare_strip() -> alt.LayerChart:
             moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
                 x=pixels("x"), y=head, fill=alt.value(GREY)
             ),
-            *draw.token_cells(cells, "OAM0+-!"),
+            *draw.token_cells(cells),
             position.mark_text(**page_text()),
             *draw.break_layers(
                 alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)

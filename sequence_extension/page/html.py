@@ -5,15 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import marimo as mo
 
-from sequence_extension.figures.palette import FONT, KINDS, PALETTE
+from sequence_extension.figures.palette import KINDS, PALETTE
 from sequence_extension.html import code_spans as code_spans
 from sequence_extension.html import fold as fold
 from sequence_extension.html import scroll_box as scroll_box
@@ -164,8 +163,6 @@ def figure_box(
     figure: Figure | tuple[Figure, ...],
     title: str,
     summary: str = "",
-    lanes: Sequence[tuple[int, str]] = (),
-    lane_width: str = "5.6rem",
     widget: Any = None,
 ) -> mo.Html:
     """A figure in the page: its finding as text above, the drawing in a box that scrolls.
@@ -175,30 +172,16 @@ def figure_box(
             room, else below each other.
         title: The finding.
         summary: The equivalent in a sentence.
-        lanes: Names that stay at the left while the drawing scrolls: (pixels from top, name);
-            those of the figure where none are given.
-        lane_width: Width of these names, in CSS.
         widget: Draws the figure in place of the figure itself, and answers to clicks.
     """
     figures = figure if isinstance(figure, tuple) else (figure,)
-    lanes = lanes or figures[0].lanes
-    gaps = {below[0] - above[0] for above, below in pairwise(lanes)}
-    if len(gaps) == 1:  # evenly spaced: lines of one text
-        (gap,) = gaps
-        lines = html.escape("\n".join(name.strip() for _, name in lanes))
-        style = f"top:{lanes[0][0] - gap / 2:g}px;line-height:{gap}px;white-space:pre"
-        names = f'<span style="{style};transform:none">{lines}</span>'
-    else:
-        names = "".join(
-            f'<span style="top:{top}px">{html.escape(name).replace("_", "_<wbr>")}</span>'
-            for top, name in lanes
-        )
-    side = (
-        f'<div class="seq-lanes" aria-hidden="true" style="height:{figures[0].height}px;'
-        f'width:{lane_width};font-family:{FONT}">{names}</div>'
-        if names
-        else ""
-    )
+    lanes = figures[0].lanes
+    side = ""
+    if lanes:  # they stay at the left while the drawing scrolls: evenly spaced lines of one text
+        gap = lanes[1][0] - lanes[0][0]
+        names = html.escape("\n".join(name.strip() for _, name in lanes))
+        style = f"padding-top:{lanes[0][0] - gap / 2:g}px;line-height:{gap}px"
+        side = f'<div class="seq-lanes" aria-hidden="true" style="{style}">{names}</div>'
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
     drawn = "".join(
         scroll_box(figure_place(one, figure_html(one) if widget is None else widget), title)
@@ -218,8 +201,9 @@ def figure_place(figure: Figure, drawing: Any) -> str:
         at = f"left:{start}px;width:{min(end - start, 240)}px;margin:0"
         focus = f'<i class="seq-focus" style="{at}"></i>'
     width = "max-width" if figure.fluid else "width"
-    height = figure.height + figure.menus
-    return f'<div style="{width}:{figure.width}px;height:{height}px">{focus}{drawing}</div>'
+    size = f"{width}:{figure.width}px;--height:{figure.height}px"
+    narrow = f";--narrow:{figure.narrow}px" if figure.narrow else ""
+    return f'<div class="seq-place" style="{size}{narrow}">{focus}{drawing}</div>'
 
 
 def dimmed(content: str, stale: bool) -> mo.Html:

@@ -20,7 +20,8 @@ from sequence_extension.env.matrix import (
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import MATRIX_LOOK, matrix_chart
+from sequence_extension.figures.matrix import matrix_chart
+from sequence_extension.figures.palette import MATRIX_LOOK
 from sequence_extension.page.episodes import transcript
 from sequence_extension.page.html import (
     details_table,
@@ -125,8 +126,7 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
         figure,
         matrix_finding(table),
         f"At the right: with how many of the {table['policy'].nunique()} pupils a row splits; "
-        "“claimed”, where its renderers claim extension.",
-        lane_width="clamp(7rem, 30vw, 12rem)",
+        "“claimed”, where its renderers claim extension. A narrow figure shows datums alone.",
         widget=selector,
     )
     return mo.Html(f"{matrix_legend()}{box.text}{facts}")

@@ -1,23 +1,10 @@
-"""The style sheets: `style.css` with the palette's colours, and the insides of widgets."""
+"""The style sheet: `style.css` with the palette's colours."""
 
 import functools
 from importlib.resources import files
 
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.html import table_css
-
-# marimo hands a sheet whose title starts with its name on to the shadow root of each widget that
-# it mounts afterwards, where the page's own sheet does not reach.
-WIDGET_CSS = """
-:host .text-destructive,:host .text-error{color:var(--red-11)}
-:host(marimo-table) :is(th,td){padding-inline:.2rem}
-:host(marimo-table) th button{width:1rem}
-:host(marimo-form) form .justify-end{justify-content:flex-start;font-family:inherit}
-.vega-bindings{position:sticky;left:0;display:flex;flex-wrap:wrap;gap:.4em 1.2em;width:fit-content;
-  font-size:.9rem}
-.vega-bind select{font:inherit;color:var(--foreground);background:var(--background);
-  border:1px solid var(--input,var(--border));border-radius:.35em;padding:.2em .4em;max-width:14em}
-"""
 
 
 def asset(name: str) -> str:
@@ -42,10 +29,5 @@ def style_sheet() -> str:
 
 
 def style_html() -> str:
-    """Both sheets as HTML; it stands before all else, so that nothing moves when it arrives.
-
-    The first has no title: of sheets with two titles a browser uses only those with the first.
-    """
-    return (
-        f'<style>{style_sheet()}</style><style title="marimo-sequence-widgets">{WIDGET_CSS}</style>'
-    )
+    """The sheet as HTML; it stands before all else, so that nothing moves when it arrives."""
+    return f"<style>{style_sheet()}</style>"
