@@ -499,6 +499,17 @@ def test_capture_is_sorted_by_time_and_parted_by_scope() -> None:
     assert reading.rollouts[0].group == reading.rollouts[1].group != reading.rollouts[3].group
 
 
+@pytest.mark.parametrize(
+    "at", [math.nan, math.inf, True, "1", None, [1], pytest.param(10**400, id="giant")]
+)
+def test_a_time_that_is_none_does_not_sort(at: Any) -> None:
+    """Invariant 3: such calls come in the order of the file; a giant time is a time."""
+    rollout = only(lines(sampled(P1, A1, at=1.0), sampled(MERGED, A2, at=at)))
+    assert len(rollout.trajectory.transitions) == 2
+    event = {"event_type": "reward", "rollout_id": "r", "timestamp": at, "data": {"value": 1.0}}
+    assert isinstance(read_bounded(lines(event)).issues, tuple)
+
+
 def test_a_call_that_was_recorded_twice_counts_once() -> None:
     """Invariant 3: an export that was repeated after an outage."""
     twice = sampled(P1, A1, at=1.0, sampling_session_id="s", seq_id=7)

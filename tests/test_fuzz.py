@@ -135,8 +135,8 @@ def test_mutilated_files_give_sentences(name: str) -> None:
 
 
 ODD: list[Any] = [
-    None, True, False, 0, -1, 3, 2**31, 2**70, 0.5, math.nan, -math.inf, "", "x", "NaN", "[1, 2]",
-    "[" * 99, "error", "token_id:7", [], [1], [None], [[]], [[1, 2]], [{}], {}, {"x": 1},
+    None, True, False, 0, -1, 3, 2**31, 2**70, 10**400, 0.5, math.nan, -math.inf, "", "x", "NaN",
+    "[1, 2]", "[" * 99, "error", "token_id:7", [], [1], [None], [[]], [[1, 2]], [{}], {}, {"x": 1},
     {"logprob": "x"}, {"content": [{}]}, {"content": None}, {"tokens": 3}, {"image": "a"},
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
-from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.responses import has_failed, read_call_turn
 from sequence_extension.formats.results import NoTokens
 from sequence_extension.formats.values import label, loose_reward
@@ -65,9 +65,7 @@ def read_event(value: dict[str, Any]) -> list[CallSource]:
     key, name = rollout_of(value)
     data = value["data"]
     order = value.get("timestamp")
-    call = CallSource(
-        turn=None, key=key, name=name, order=order if type(order) in (int, float) else None
-    )
+    call = CallSource(turn=None, key=key, name=name, order=call_order(order))
     if value["event_type"] == "reward":
         call.reward = loose_reward(data.get("value"))
     elif value["event_type"] == "model_request":
@@ -127,9 +125,7 @@ def read_span(value: dict[str, Any]) -> list[CallSource]:
     attributes = value["attributes"]
     key, name = rollout_of(value)
     order = value.get("sequence_id")
-    call = CallSource(
-        turn=None, key=key, name=name, order=order if type(order) in (int, float) else None
-    )
+    call = CallSource(turn=None, key=key, name=name, order=call_order(order))
     ids = first_ids(attributes, SPAN_ACTIONS)
     if ids is not None:
         # A list of samples, of which the first was used.

@@ -37,6 +37,11 @@ class CallSource:
     serial: Hashable = None
 
 
+def call_order(value: Any) -> float | None:
+    """A time or serial that calls can be sorted by; None for what is no number, or NaN."""
+    return value if type(value) in (int, float) and value == value else None
+
+
 @dataclass(slots=True)
 class OpenRollout:
     """A rollout whose later calls may still come.

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from sequence_extension.cookbook import CaptureDB, StreamEvent
 from sequence_extension.formats.build import TurnSource
-from sequence_extension.formats.calls import CallSource
+from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import label
 from sequence_extension.text import shown
@@ -102,7 +102,7 @@ def scope_call(
         name=run if traj is None else label(run, f"trajectory {traj}"),
         group=None if names["group_idx"] is None else run,
         failed=not samples,
-        order=float(created) if type(created) in (int, float) else None,
+        order=call_order(created),
         note=NO_TRAJECTORY if traj is None else None,
         serial=serial if all(type(part) in (str, int) for part in serial) else None,
     )
