@@ -887,7 +887,7 @@ def _():
     )
     own_paste = mo.ui.text_area(
         value=seq.overview.example_rollouts(),
-        rows=4,
+        rows=5,
         debounce=600,  # milliseconds
         full_width=True,
         label="or, without a file, text (here an example), read when you pause",

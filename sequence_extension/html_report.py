@@ -21,7 +21,14 @@ from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.html import code_spans, fold, scroll_box, table_css, table_html
-from sequence_extension.overview import STAND_IN, WINDOW, counts_table, main_cause, window_places
+from sequence_extension.overview import (
+    MOST_OPEN_COUNTS,
+    STAND_IN,
+    WINDOW,
+    counts_table,
+    main_cause,
+    window_places,
+)
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
@@ -247,8 +254,10 @@ def sums_html(totals: Totals) -> str:
         parts.append(figure_html(drawn, causes_finding(totals.causes), CAUSES_NUMBER))
     counts = counts_table(totals)
     if len(counts):
-        table = table_html(counts, "Causes and warnings", name="seq-told", code=["what helps"])
-        parts.append(scroll_box(table, "Causes and warnings"))
+        few, caption = len(counts) <= MOST_OPEN_COUNTS, "Causes and warnings, and what helps"
+        table = table_html(counts, caption * few, name="seq-told", code=["what helps"])
+        box = scroll_box(table, caption)
+        parts.append(box if few else fold(caption, box))
     return "".join(parts)
 
 

@@ -23,6 +23,8 @@ STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
 # Positions in a window of single tokens (what a wide page shows without scrolling), and
 # datums that the figure above it draws.
 WINDOW = 15
+# Rows of `counts_table` that stand open; more are folded, so that the rollouts come before them.
+MOST_OPEN_COUNTS = 8
 
 
 def example_rollouts() -> str:

@@ -119,7 +119,8 @@ def verdicts(
         item = broken.get(span.turn)
         mine = tuple(warning for warning in warnings if warning.turn == span.turn)
         noted = tuple(" ".join([warning.message, warning.help, *warning.hints]) for warning in mine)
-        verb = "opens" if span.outcome == "starts" else span.outcome
+        opens = "would open" if refused else "opens"
+        verb = opens if span.outcome == "starts" else span.outcome
         label = f"{verb}, but look" if mine and item is None else verb
         headline = f"Turn {span.turn} {label}"
         sentences: tuple[str, ...] = (merged_sentence(span, refused),)

@@ -76,6 +76,7 @@ def test_page_needs_nothing_else(write: Any) -> None:
     assert sum(link.startswith("#rollout-") for link in seen.links) == 12
     assert PAGE_INK not in page
     assert "currentColor" in page
+    assert "<summary>Causes and warnings, and what helps</summary>" in page  # so many are folded
     for url in re.findall(r"url\(([^)]*)\)", page):
         assert url.startswith("#")
 

@@ -27,6 +27,7 @@ from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import MAX_FILE_BYTES
 from sequence_extension.formats.summaries import lengths_sentence
 from sequence_extension.overview import (
+    MOST_OPEN_COUNTS,
     STAND_IN,
     WINDOW,
     Overview,
@@ -60,8 +61,6 @@ from sequence_extension.wording import (
 )
 
 MAX_DRAWN_DATUMS = 300
-# More remedies than that are folded: the rollouts come before a long list.
-MAX_OPEN_REMEDIES = 8
 
 
 def issues_view(reading: Reading, most: int = 10) -> str:
@@ -147,7 +146,7 @@ def sums_view(totals: Totals, source: str) -> str:
         parts.append(figure_box(drawn, causes_finding(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
         counted, title = counts_table(totals), "Causes and warnings, and what helps"
-        box = table_box if len(counted) <= MAX_OPEN_REMEDIES else details_table
+        box = table_box if len(counted) <= MOST_OPEN_COUNTS else details_table
         parts.append(box(counted, title, name="seq-told", code=["what helps"]).text)
     return "".join(parts)
 
