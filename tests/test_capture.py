@@ -288,6 +288,24 @@ def test_other_databases_are_named(tmp_path: Path) -> None:
     assert "the database cannot be read" in issue.message
 
 
+@pytest.mark.parametrize(
+    "value", ["[" * 2_000, b"\x1b[31m\xff", "[1", "NaN", 1.5, "[99999999999]", '{"a": 1}']
+)
+def test_a_damaged_value_of_a_store_is_one_sentence(
+    value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 3: it neither ends the reading with a traceback nor steers a terminal."""
+    path, _ = record(tmp_path / "capture.sqlite", monkeypatch)
+    with sqlite3.connect(path) as store:
+        store.execute("UPDATE wire_rows SET prompt_tokens = CAST(? AS TEXT)", (value,))
+    store.close()
+    issues = [issue for issue in iter_rollouts(path.open("rb")) if isinstance(issue, FileIssue)]
+    assert issues
+    for issue in issues:
+        assert issue.message.isprintable()
+        assert len(issue.message) < 500
+
+
 def test_a_log_directory_is_found_by_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

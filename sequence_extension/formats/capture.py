@@ -14,7 +14,7 @@ from sequence_extension.formats.build import TurnSource
 from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.results import RecordError
 from sequence_extension.formats.values import label
-from sequence_extension.text import shown
+from sequence_extension.text import printable, shown
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 # What turns of one rollout share; attempts of a run and other purposes are rollouts of their own.
@@ -135,8 +135,11 @@ def read_store(stream: IO[bytes], head: bytes) -> Iterator[CallSource]:
             store = CaptureDB(path)
             stack.callback(store.close)
             yield from store_calls(store_events(store))
+        except RecursionError:
+            raise RecordError("the database cannot be read: nested too deep") from None
         except (sqlite3.Error, ValueError, TypeError) as error:
-            raise RecordError(f"the database cannot be read: {error}") from None
+            reason = printable(str(error), 200)
+            raise RecordError(f"the database cannot be read: {reason}") from None
 
 
 def copy_store(given: Path, target: Path) -> None:
