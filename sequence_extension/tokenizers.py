@@ -20,8 +20,17 @@ from sequence_extension.text import bytes_to_text, first_sentence, shown
 if TYPE_CHECKING:  # torch comes with it, and a wrong path is said before torch is there
     from sequence_extension.rollout import Rollout
 
-# What a folder holds one of at least, where there is a tokenizer in it.
-FILES = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
+# What a folder holds one of at least, where there is a vocabulary in it: from settings alone
+# transformers makes a tokenizer of no words.
+FILES = (
+    "tokenizer.json",
+    "tekken.json",
+    "vocab*",
+    "*.vocab",
+    "*.model",
+    "*.model.v*",
+    "*.tiktoken",
+)
 MODEL_NAME = r"[A-Za-z0-9][\w.-]{0,60}/[A-Za-z0-9][\w.-]{0,90}"
 
 
@@ -213,7 +222,7 @@ def load_local(path: Path, trust_remote_code: bool, renders: bool) -> Any:
     """
     file = path / "tokenizer.json" if path.is_dir() else path
     try:
-        if file.exists() and not renders:
+        if file.is_file() and not renders:
             from tokenizers import Tokenizer
 
             return Tokenizer.from_file(str(file))
@@ -222,8 +231,8 @@ def load_local(path: Path, trust_remote_code: bool, renders: bool) -> Any:
         if file is path:
             return PreTrainedTokenizerFast(tokenizer_file=str(file))  # type: ignore[no-untyped-call]
         # without a config.json, too, which the other needs to know the model
-        loader: Any = PreTrainedTokenizerFast if file.exists() else AutoTokenizer
-        own_code = {} if file.exists() else {"trust_remote_code": trust_remote_code}
+        loader: Any = PreTrainedTokenizerFast if file.is_file() else AutoTokenizer
+        own_code = {} if file.is_file() else {"trust_remote_code": trust_remote_code}
         return loader.from_pretrained(str(path), local_files_only=True, **own_code)
     except Exception as error:  # any refusal becomes a sentence
         raise TokenizerError(

@@ -110,6 +110,7 @@ def test_a_local_tokenizer_calls_nobody(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     for path in (folder, folder / "tokenizer.json"):
         assert load_tokenizer(str(path)).get_vocab_size() == BYTE_LEVEL.get_vocab_size()
+        assert load_tokenizer(str(path), renders=True).vocab_size == BYTE_LEVEL.get_vocab_size()
     empty = folder / "empty"
     empty.mkdir()
     (folder / "broken.json").write_text("{")
@@ -126,6 +127,7 @@ def test_a_local_tokenizer_calls_nobody(folder: Path, monkeypatch: pytest.Monkey
 def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
     """Invariant 2: a folder whose tokenizer is Python code."""
     mark = tmp_path / "ran"
+    (tmp_path / "vocab.txt").write_text("a\n")
     (tmp_path / "own.py").write_text(f"open({str(mark)!r}, 'w').close()\nclass Own: pass\n")
     (tmp_path / "config.json").write_text('{"model_type": "own"}')
     (tmp_path / "tokenizer_config.json").write_text(
@@ -180,7 +182,8 @@ def test_what_is_no_tokenizer_is_one_sentence(
 
 def test_what_cannot_be_a_tokenizer_is_not_opened(tmp_path: Path) -> None:
     """Invariant 3: at once, also for a name too long for a file and for a device without end."""
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
     for name, words in (
         ("x" * 3_000, "neither a folder with a tokenizer nor a model's name"),
         ("/dev/zero", "neither a folder nor a file"),
