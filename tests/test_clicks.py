@@ -207,15 +207,31 @@ def test_an_inserted_token_gets_a_logprob_of_its_own() -> None:
         (Click(0, 4, "delete"), "no position 4"),
         (Click(0, -1, "delete"), "no position -1"),
         (Click(7, 0, "delete"), "no turn 7"),
-        (Click(1, 0, "delete"), "is not a token id"),
+        (Click(1, 0, "delete"), "Turn 1, observation index 1: `oops` is not a token id"),
+        (Click(2, 0, "delete"), "Turn 1, observation index 1: `oops` is not a token id"),
+        (Click(0, 2, "replace", "1 x"), "Turn 0, position 2: `x` is not a token id"),
     ],
 )
 def test_impossible_clicks_say_so(click: Click, words: str) -> None:
     """Invariant 5."""
-    drafts = (TurnDraft("1 2", "3 4"), TurnDraft("5 oops", "6"))
+    drafts = (TurnDraft("1 2", "3 4"), TurnDraft("5 oops", "6"), TurnDraft("7", "8"))
     with pytest.raises(FieldError, match=words) as caught:
         apply_click(drafts, click)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("draft", "words"),
+    [
+        (TurnDraft("1", "2 x"), "Turn 0, action index 1: `x` is not"),
+        (TurnDraft("1", "2", history="edits", edits="9: 9"), "Turn 0, history change 0: `9: 9`"),
+    ],
+)
+def test_a_click_names_the_field_that_cannot_be_read(draft: TurnDraft, words: str) -> None:
+    """Invariant 5."""
+    with pytest.raises(FieldError) as caught:
+        apply_click((draft,), Click(0, 0, "replace", "7"))
+    assert str(caught.value).startswith(words)
 
 
 def test_a_turn_that_cannot_be_read_hinders_no_click_before_it() -> None:

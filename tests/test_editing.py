@@ -88,7 +88,7 @@ def test_a_click_changes_the_turns() -> None:
     assert failed.drafts == (TurnDraft("1 2", "3"),)
     assert failed.diagnosis is not None
     view = editor_view(failed)
-    assert "Position 1: <code>nine</code> is not a token id" in view["click_issue"]
+    assert "Turn 0, position 1: <code>nine</code> is not a token id" in view["click_issue"]
     assert view["stale"] is True
 
 

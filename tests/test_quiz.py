@@ -8,7 +8,8 @@ import pytest
 
 from sequence_extension.editor.rewards import group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.page.quiz import pose, quiz_card, quiz_questions, quiz_score, quiz_verdict
+from sequence_extension.page.questions import pose, quiz_questions
+from sequence_extension.page.quiz import quiz_card, quiz_score, quiz_verdict
 
 Turns = list[tuple[list[int], list[int]]]
 

@@ -194,7 +194,7 @@ def outcome(page: Page) -> Locator:
 def counted(turns: int, datums: int, tokens: int, trained: int) -> re.Pattern[str]:
     """The sentence with these numbers that stays in sight while editing."""
     return re.compile(
-        rf"\b{turns} turns? becomes? {datums} datums?: {tokens} tokens? go through the model, "
+        rf"\b{turns} turns? becomes? {datums} datums?: {tokens} inputs? go through the model, "
         rf"{trained} action tokens? are trained"
     )
 
@@ -260,7 +260,7 @@ def test_a_bad_token_stays_in_its_field(editor: Reader, text: str) -> None:
     box.fill(text)
     with editor.answer():
         box.press("Enter")
-    expect(issue).to_contain_text(f"Position 2: {text} is")
+    expect(issue).to_contain_text(f"Turn 0, position 2: {text} is")
     expect(turn(page, 0).locator(".hand > span")).to_have_text("Position 2 ")
     expect(box).to_have_value(text)
     expect(box).to_have_attribute("aria-invalid", "true")

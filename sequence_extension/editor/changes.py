@@ -130,6 +130,60 @@ class Changes:
         return "; ".join(entries)
 
 
+@dataclass(frozen=True)
+class Change:
+    """One change as typed.
+
+    Attributes:
+        first, last: Positions that it touches.
+        inserts: It puts `new` before `first`; else `new` takes the place of what it touches.
+        new: Elements, perhaps none.
+    """
+
+    first: int
+    last: int
+    inserts: bool
+    new: list[Any]
+
+
+def parse_change(text: str, count: int) -> Change:
+    """One change of an edits field.
+
+    Raises:
+        FieldError: What is wrong, and what to type instead.
+    """
+    match = re.fullmatch(r"([0-9]{1,9})\s*(\+|-\s*([0-9]{1,9}))?\s*:(.*)", text, re.DOTALL)
+    if match is None:
+        raise FieldError(
+            f": {shown(text)} is not a change. Type `7: 13` to replace, `7-9:` to remove or "
+            "`7+: 13 14` to insert; separate changes with `;`."
+        )
+    first, inserts = int(match[1]), match[2] == "+"
+    last = int(match[3]) if match[3] else first
+    end = count if inserts else count - 1
+    if end < 0:
+        raise FieldError(
+            f": {shown(text)} has nothing to change, because no history is carried here. Clear "
+            "this field."
+        )
+    if max(first, last) > end:
+        raise FieldError(
+            f": {shown(text)} is outside the carried history. Type a position from 0 to {end}."
+        )
+    if last < first:
+        raise FieldError(f": {shown(text)} runs backwards. Type `{last}-{first}:` instead.")
+    try:
+        new = parse_elements(match[4])
+    except FieldError as error:
+        raise FieldError(f", {error}") from None
+    if inserts and not new:
+        raise FieldError(
+            f": {shown(text)} inserts nothing. Type the tokens to insert after the colon, as in "
+            f"`{first}+: 13`."
+        )
+    return Change(first, last, inserts, new)
+
+
 def parse_changes(text: str, count: int) -> Changes:
     """The changes of one edits field.
 
@@ -147,51 +201,23 @@ def parse_changes(text: str, count: int) -> Changes:
         raise FieldError(
             f"holds {len(text):,} characters, but the editor reads at most {MAX_FIELD_CHARS:,}."
         )
-    for index, change in enumerate(part.strip() for part in text.split(";")):
-        if not change:
+    for index, typed in enumerate(part.strip() for part in text.split(";")):
+        if not typed:
             continue
-        match = re.fullmatch(r"([0-9]{1,9})\s*(\+|-\s*([0-9]{1,9}))?\s*:(.*)", change, re.DOTALL)
-        if match is None:
-            raise FieldError(
-                f"change {index}: {shown(change)} is not a change. Type `7: 13` to replace, "
-                "`7-9:` to remove or `7+: 13 14` to insert; separate changes with `;`."
-            )
-        first, inserts = int(match[1]), match[2] == "+"
-        last = int(match[3]) if match[3] else first
-        end = count if inserts else count - 1
-        if end < 0:
-            raise FieldError(
-                f"change {index}: {shown(change)} has nothing to change, because no history is "
-                "carried here. Clear this field."
-            )
-        if max(first, last) > end:
-            raise FieldError(
-                f"change {index}: {shown(change)} is outside the carried history. "
-                f"Type a position from 0 to {end}."
-            )
-        if last < first:
-            raise FieldError(
-                f"change {index}: {shown(change)} runs backwards. Type `{last}-{first}:` instead."
-            )
         try:
-            new = parse_elements(match[4])
+            change = parse_change(typed, count)
         except FieldError as error:
-            raise FieldError(f"change {index}, {error}") from None
-        if inserts and not new:
-            raise FieldError(
-                f"change {index}: {shown(change)} inserts nothing. Type the tokens to insert "
-                f"after the colon, as in `{first}+: 13`."
-            )
-        if inserts:
-            result.before.setdefault(first, []).extend(new)
+            raise FieldError(f"change {index}{error}") from None
+        if change.inserts:
+            result.before.setdefault(change.first, []).extend(change.new)
             continue
-        for position in range(first, last + 1):
+        for position in range(change.first, change.last + 1):
             if position in result.instead:
                 raise FieldError(
-                    f"change {index}: {shown(change)} touches position {position} a second time. "
+                    f"change {index}: {shown(typed)} touches position {position} a second time. "
                     "Change every position once."
                 )
-            result.instead[position] = new if position == first else []
+            result.instead[position] = change.new if position == change.first else []
     return result
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,21 +32,44 @@ class Click:
     part: Literal["observation", "action"] = "observation"
 
 
+@contextlib.contextmanager
+def named(turn: int, field: str) -> Iterator[None]:
+    """What cannot be read inside names its turn and field."""
+    try:
+        yield
+    except FieldError as error:
+        raise FieldError(f"Turn {turn}, {field} {error}") from None
+
+
+def turn_parts(
+    turn: int, draft: TurnDraft, history: Sequence[Any]
+) -> tuple[list[Any], list[Any], list[int]]:
+    """What a turn keeps of the history, what its observation adds, and its action.
+
+    Raises:
+        FieldError: A field cannot be read; names turn and field.
+    """
+    with named(turn, "history"):
+        edits = draft.edits if draft.history == "edits" else ""
+        changes = parse_changes(edits, len(history))
+    with named(turn, "observation"):
+        observation = parse_elements(draft.ob)
+    with named(turn, "action"):
+        action = parse_elements(draft.ac, images=False)
+    return [] if draft.history == "replaces" else changes.made(history), observation, action
+
+
 def histories(drafts: Sequence[TurnDraft]) -> list[list[Any]]:
     """What each turn would carry over: the previous observation + action, as flat elements.
 
     Raises:
-        FieldError: A turn cannot be read.
+        FieldError: A turn cannot be read; names turn and field.
     """
-    carried: list[list[Any]] = []
-    held: list[Any] = []
-    for draft in drafts:
-        carried.append(held)
-        kept = [] if draft.history == "replaces" else held
-        if draft.history == "edits":
-            kept = parse_changes(draft.edits, len(held)).made(held)
-        held = [*kept, *parse_elements(draft.ob), *parse_elements(draft.ac, images=False)]
-    return carried
+    carried: list[list[Any]] = [[]]
+    for turn, draft in enumerate(drafts):
+        kept, observation, action = turn_parts(turn, draft, carried[-1])
+        carried.append([*kept, *observation, *action])
+    return carried[:-1]
 
 
 def edited(items: list[Any], index: int, click: Click, new: Sequence[Any]) -> list[Any]:
@@ -98,9 +121,8 @@ def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, .
     if not 0 <= click.turn < len(drafts):
         raise FieldError(f"There is no turn {click.turn}.")
     draft, history = drafts[click.turn], histories(drafts[: click.turn + 1])[click.turn]
-    changes = parse_changes(draft.edits if draft.history == "edits" else "", len(history))
-    carried = 0 if draft.history == "replaces" else len(changes.made(history))
-    observation, action = parse_elements(draft.ob), parse_elements(draft.ac, images=False)
+    kept, observation, action = turn_parts(click.turn, draft, history)
+    carried = len(kept)
     start = carried + len(observation)
     in_action = click.position > start or (
         click.position == start and (click.what != "insert" or click.part == "action")
@@ -110,7 +132,7 @@ def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, .
     except FieldError as error:
         # named as the editor names the place; which of several tokens it is, the text shows
         problem = re.sub(r"^index \d+:", "", str(error)).strip()
-        raise FieldError(f"Position {click.position}: {problem}") from None
+        raise FieldError(f"Turn {click.turn}, position {click.position}: {problem}") from None
     if click.what != "delete" and not new:
         raise FieldError("Type a token id to put there.")
     last = start + len(action) - (click.what != "insert")

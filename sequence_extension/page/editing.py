@@ -248,7 +248,7 @@ def outcome_html(result: Edited) -> str:
         f"<p>{count_of(len(result.drafts), 'turn')} "
         f"{'becomes' if len(result.drafts) == 1 else 'become'} "
         f"<b>{count_of(len(data), 'datum')}</b>: "
-        f"{count_of(diagnosis.tokens_processed or 0, 'token')} go through the model, "
+        f"{count_of(diagnosis.tokens_processed or 0, 'input')} go through the model, "
         f"{count_of(trained, 'action token')} are trained.</p>"
     )
 

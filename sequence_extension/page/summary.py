@@ -16,7 +16,7 @@ from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
-from sequence_extension.page.quiz import prefix_checker
+from sequence_extension.page.questions import prefix_checker
 from sequence_extension.rollout import token_trajectory
 from sequence_extension.text import count_of, number_text, signed
 
