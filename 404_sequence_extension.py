@@ -10,6 +10,7 @@ __generated_with = "0.25.2"
 app = marimo.App(
     width="medium",
     app_title="Tutorial 404: Sequence extension in multi-turn RL",
+    css_file="assets/layout.css",
     html_head_file="assets/head.html",
 )
 
