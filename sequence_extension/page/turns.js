@@ -49,7 +49,11 @@ function render({ model, el }) {
     make("button", { type: "button", textContent: text, title, onclick: action, disabled: dead });
   const back = button("Undo", () => {
     const last = undo.pop();
-    if (last) { Object.assign(own, last); send(null, false); draw(); }
+    if (!last) return;
+    if (last.drafts.length !== own.drafts.length) unfolded.clear(); // other turns
+    Object.assign(own, last);
+    send(null, false);
+    draw();
   });
   const reset = button("Reset", () => load(own.scenario), "All turns as loaded");
   const add = button("Add a turn", () => change(() => own.drafts.push({ ...view.next })));
@@ -58,9 +62,10 @@ function render({ model, el }) {
   const outcome = make("div", { className: "outcome" });
   outcome.setAttribute("role", "status");
   menu.onchange = () => load(menu.value);
-  el.replaceChildren(make("div", { className: "turns-editor" },
+  add.className = "add";
+  el.replaceChildren(make("div", { className: `turns-editor${dead ? "" : " live"}` },
     make("div", { className: "bar" }, make("label", {}, "Scenario ", menu), back, reset),
-    lesson, turns, make("div", { className: "foot" }, add, outcome)));
+    lesson, turns, ...(dead ? [] : [add]), make("div", { className: "foot" }, outcome)));
 
   function send(click, keep = true) {
     if (waiting && !click) { timer ||= setTimeout(retry, 50, keep); return; }
@@ -78,6 +83,7 @@ function render({ model, el }) {
   function change(action) { remember(); action(); open = null; send(null); draw(); }
   function load(key) {
     change(() => {
+      unfolded.clear();
       own.scenario = key;
       own.drafts = structuredClone(scenarios.find((item) => item.key === key).drafts);
     });
@@ -281,7 +287,8 @@ function render({ model, el }) {
       box.classList.toggle("splits", shown.splits);
       const row = box.querySelector(".chips");
       row.setAttribute("role", "group");
-      row.setAttribute("aria-label", `Tokens of turn ${turn}`);
+      row.setAttribute("aria-label",
+        `Tokens of turn ${turn}: arrow keys move, Enter changes, Delete removes`);
       row.classList.toggle("old", !shown.readable);
       const drawn = JSON.stringify([shown.chips, shown.observation, shown.action]);
       if (shown.readable && row.drawn !== drawn) { // else: what was there last
@@ -312,6 +319,11 @@ function render({ model, el }) {
     if (view.click_issue) {
       undo.pop();
       back.disabled = dead || !undo.length;
+      if (open?.closed) { // a deletion: why it was refused stands where the token is changed
+        const { turn, position, part } = open;
+        const label = view.turns[turn].chips.find((chip) => chip.position === position)?.label ?? "";
+        open = { turn, position, part, label };
+      }
       show();
       hands();
       const input = el.querySelector(".hand input");
