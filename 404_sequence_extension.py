@@ -103,12 +103,12 @@ def _():
     **In short: as long as each observation repeats all that was seen and said before, all turns
     become one datum; where it does not, a new datum begins.**
 
-    Each turn the model sees a prompt, the *observation*, and answers it, the *action*.
-    `trajectory_to_data` holds one running sequence, observation and action tokens together, and
-    asks whether it is a *prefix* of the next observation: whether that starts with it. If so,
-    only what is new is appended; if not, the turn *splits*: the datum is closed and another
-    begins. Only actions are trained (section 6 has an exception), and `mask` marks them with 1; a
-    turn whose answer did not parse can be *masked*: 0 throughout.
+    Each turn the model sees a prompt, the *observation*, and answers it, the *action*. The
+    cookbook's `trajectory_to_data` holds one running sequence, observation and action tokens
+    together, and asks whether it is a *prefix* of the next observation: whether that starts with
+    it. If so, only what is new is appended; if not, the turn *splits*: the datum is closed and
+    another begins. Only actions are trained (section 6 has an exception), and `mask` marks them
+    with 1; a turn whose answer did not parse can be *masked*: 0 throughout.
     """)
     return
 
@@ -176,7 +176,8 @@ def _():
 
     Click a token to replace it, to put one before it, or to delete it. Change an early action,
     and every later turn that carries it over changes with it; change a grey token, one that is
-    carried over, and its turn splits. Sections 3 to 5 follow what you build here.
+    carried over, and its turn splits. The menu holds section 1's scenarios, and some that are
+    longer or never split. Sections 3 to 5 follow what you build here.
 
     /// details | What can be typed
 
@@ -414,9 +415,10 @@ def _():
     once more, as context with mask 0. Counted are the inputs of training, not of sampling.
 
     A split changes no gradient where the loss is a sum over tokens, as Tinker documents
-    its default, `importance_sampling`. A trainer that averages per sequence gives a rollout of N
-    datums N times the weight. And `train_step` cuts the list of datums into `num_substeps` parts
-    (default 1), so datums of one rollout may meet different optimizer steps.
+    `importance_sampling`, the default. A trainer that averages per sequence gives a rollout of N
+    datums N times the weight. And where `num_substeps` is above 1, its default, `train_step` cuts
+    the list of datums into as many parts, and those of one rollout may meet different optimizer
+    steps.
     """)
     return
 
@@ -606,10 +608,10 @@ def _():
         [
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
-                f"and truncation. {page.play.two_renderers()} A prompt over budget costs the turn "
-                "before it its own reward, `context_overflow_reward` takes its place; where it is "
-                "the first, which the cookbook calls `max_tokens` too, nothing is trained, but the "
-                "reward counts in the group."
+                f"and truncation. {page.play.two_renderers()} Where the next prompt is over "
+                "budget, `context_overflow_reward` takes the place of the last turn's own reward. "
+                "Where the first one is, nothing is trained, but that reward counts in the group; "
+                "its stop reason is `max_tokens`, as that of a cut answer."
             ),
             env_menu,
             mo.Html(
@@ -833,7 +835,7 @@ def _():
     mo.md(r"""
     **Several agents in one rollout,** or one that goes back to an earlier conversation: keep one
     running sequence for each. `split_lineages` gives each turn to the longest sequence that it
-    extends. A loss that sums over tokens stays the same, over fewer tokens.
+    extends. A loss that sums over tokens stays the same, over fewer inputs.
     """)
     return (two_agents,)
 
@@ -867,7 +869,7 @@ def _():
     mo.md(r"""
     ## 10. Your own rollouts
 
-    **In short: give it what your environment recorded, and read how many datums each rollout
+    **In short: load what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
     Any training loop inside the cookbook's `capture_to_store(...)` records what this reads (where

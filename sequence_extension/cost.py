@@ -61,7 +61,7 @@ def treatment_table(diagnosis: Diagnosis) -> pd.DataFrame:
             "datums",
             "trained tokens",
             "sampled, not trained",
-            "tokens processed",
+            "inputs",
         ],
     )
 
@@ -81,7 +81,7 @@ def cost_table(diagnosis: Diagnosis) -> pd.DataFrame:
         for item in diagnosis.breaks
     ]
     rows.append(("if no turn merged", diagnosis.tokens_unmerged or 0))
-    return pd.DataFrame(rows, columns=["what", "tokens"])
+    return pd.DataFrame(rows, columns=["what", "inputs"])
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def growth_finding(laws: pd.DataFrame, spans: Sequence[TurnSpan]) -> str:
         laws = laws[laws["pattern"] != "this rollout"]
     rows = laws.to_dict("records")
     sums = ", ".join(
-        f"{row['tokens']:,}{' tokens' if row is rows[0] else ''} {words[row['pattern']]}"
+        f"{row['tokens']:,}{' inputs' if row is rows[0] else ''} {words[row['pattern']]}"
         for row in rows
     )
     return f"{rows[0]['turns']} turns: {sums}"

@@ -234,7 +234,7 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
                 "turns": len(diagnosis.spans),
                 "datums": len(diagnosis.built.data),
                 "splits": "; ".join(splits) or "none",
-                "input tokens": diagnosis.tokens_processed,
+                "inputs": diagnosis.tokens_processed,
                 "read again": sum(found.again for found in diagnosis.breaks),
                 "if nothing merged": diagnosis.tokens_unmerged,
             }

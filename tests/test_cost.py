@@ -67,7 +67,7 @@ def test_overwriting_keeps_what_stands_before_the_break() -> None:
     # 3, 4 and 6 stand before the break, 7 is gone, 9 is new
     assert table["trained tokens"].tolist() == [5, 4, 0]
     assert table["sampled, not trained"].tolist() == [0, 1, 5]
-    assert table["tokens processed"].tolist() == [6 + 7, 7, 0]
+    assert table["inputs"].tolist() == [6 + 7, 7, 0]
 
 
 def test_price_of_a_break_is_what_is_read_again() -> None:

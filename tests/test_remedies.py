@@ -49,9 +49,9 @@ def test_the_sentence_counts_what_the_rollouts_give() -> None:
 def test_totals_add_up_either_way() -> None:
     table = small()
     by_policy, by_renderer = (remedies.totals(table, by) for by in ("policy", "renderer"))
-    for column in ("split before", "datums after", "tokens before", "tokens after"):
+    for column in ("split before", "datums after", "inputs before", "inputs after"):
         assert by_policy[column].sum() == by_renderer[column].sum()
-    assert by_policy["tokens before"].sum() == table["tokens_before"].sum()
+    assert by_policy["inputs before"].sum() == table["tokens_before"].sum()
 
 
 def test_the_two_agents_of_the_page_take_turns() -> None:

@@ -77,7 +77,7 @@ def areas_chart(once: int, total: int) -> Figure:
             "hatch": pd.DataFrame(hatch, columns=box),
             "words": pd.DataFrame(words, columns=["x", "y", "words"]),
         },
-        description=f"Two areas: {once:,} tokens read once, {total - once:,} read again.",
+        description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
         width=width,
         height=height,
         bound=plot(width, height),
@@ -149,7 +149,7 @@ def curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     """
     curves = growth[growth["pattern"].isin(laws["pattern"])]
     told = "; ".join(
-        f"{row['pattern']}: {row['tokens']:,} tokens at {row['turns']} turns, {row['law']}, "
+        f"{row['pattern']}: {row['tokens']:,} inputs at {row['turns']} turns, {row['law']}, "
         f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
         for row in records(laws)
     )

@@ -28,6 +28,7 @@ def figure() -> Figure:
 def table() -> str:
     """What the marks of the figure mean, and all scenarios as a table that unfolds, as HTML."""
     facts = details_table(
-        staircase_facts(stories()).drop(columns="what happens"), "All scenarios as a table"
+        staircase_facts(stories()).drop(columns="what happens"),
+        "These and section 2's other scenarios as a table",
     )
     return f"{figure_legend()}{facts.text}"

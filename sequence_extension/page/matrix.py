@@ -1,6 +1,7 @@
 """Section 8: every renderer against every pupil, and the cell that is chosen."""
 
 import copy
+import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,19 +153,20 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
     claiming = built[built["claims"] == "yes"]["renderer"].nunique()
     reasons = {reason: len(names) for reason, names in whole_row_reasons(table).items()}
     listed = "\n".join(f"- {count} {REASONS[reason]}" for reason, count in reasons.items())
-    policies = "\n".join(f"- `{name}`: {words}" for name, words in policy_names().items())
+    pupils = "".join(
+        f"<li><code>{name}</code>: {html.escape(words)}</li>"
+        for name, words in policy_names().items()
+    )
     return mo.md(
         "Each cell is one rollout of section 7's tutor with one pupil: datums over turns, so 1/3 "
         f"means that three turns became one datum. {claiming} of {built['renderer'].nunique()} "
         "renderers claim extension. The claim cannot vouch for tokens that no renderer would "
-        "write: `respelled` spells its answer letter by letter, `no_space` leaves out the space "
-        "before it, `other_end` ends with another end token."
+        f'write. What each pupil does:\n\n<ul class="seq-pupils">{pupils}</ul>'
         f"\n\n**Why whole rows split.** With {sum(reasons.values())} renderers no pupil's rollout "
         "stays one datum: the next prompt is written from the messages, and writes the old turn "
         f"otherwise. Of these\n\n{listed}"
         "\n\nThe templates are each family's own, the vocabulary is one for all: what hangs on "
         "where a tokenizer cuts (`respelled`, `no_space`, `whitespace`) can differ for your model."
-        f"\n\n/// details | What each pupil does\n\n{policies}\n///"
     )
 
 

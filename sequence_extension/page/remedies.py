@@ -28,7 +28,7 @@ def comparison() -> pd.DataFrame:
 
 
 def saved_share(table: pd.DataFrame) -> str:
-    """What share of the tokens is no longer processed, as a percentage."""
+    """What share of the inputs is saved, as a percentage."""
     before, after = table["tokens_before"].sum(), table["tokens_after"].sum()
     return f"{1 - after / before:.0%}" if before else "0%"
 
@@ -40,7 +40,7 @@ def finding(table: pd.DataFrame) -> str:
     return (
         f"Of the {len(table)} scripted rollouts of the matrix {before} split where the "
         f"conversation is rendered anew, {after} where the sampled tokens are kept; over all "
-        f"of them {saved_share(table)} of the tokens need not be processed any more."
+        f"of them {saved_share(table)} of the inputs are saved."
     )
 
 
@@ -56,8 +56,8 @@ def totals(table: pd.DataFrame, by: str) -> pd.DataFrame:
                 "split after": int((after > 1).sum()),
                 "datums before": int(before.sum()),
                 "datums after": int(after.sum()),
-                "tokens before": int(cells["tokens_before"].sum()),
-                "tokens after": int(cells["tokens_after"].sum()),
+                "inputs before": int(cells["tokens_before"].sum()),
+                "inputs after": int(cells["tokens_after"].sum()),
                 "saved": saved_share(cells),
             }
         )
@@ -132,8 +132,8 @@ def before_and_after(before: Sequence[tinker.Datum], after: Sequence[tinker.Datu
     """The datums of one rollout through both environments, as a line for people."""
 
     def part(data: Sequence[tinker.Datum]) -> str:
-        tokens = sum(datum.model_input.length for datum in data)
-        return f"{count_of(len(data), 'datum')}, {tokens} tokens"
+        inputs = sum(datum.model_input.length for datum in data)
+        return f"{count_of(len(data), 'datum')}, {count_of(inputs, 'input')}"
 
     return f"rendered anew: {part(before)}\ntokens kept:   {part(after)}"
 
