@@ -271,8 +271,8 @@ def group_text(result: GroupResult) -> str:
     if not result.kept:
         sentences.append(
             "**All rewards are equal, so there is no policy gradient.** "
-            "`remove_constant_reward_groups`, off by default, drops such groups from a batch; "
-            "if every group is constant, one is kept."
+            "`remove_constant_reward_groups`, off by default, drops such groups (one stays if all "
+            "are such)."
         )
     return " ".join(sentences)
 

@@ -21,6 +21,7 @@ from load import Tally
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from sequence_extension.diagnosis import diagnose
+from sequence_extension.editor.rewards import group_presets
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import episode_presets
 from sequence_extension.env.matrix import matrix_table
@@ -318,6 +319,53 @@ def test_an_edit_moves_little_on_the_screen(editor: Reader) -> None:
         assert page.evaluate("window.__shift") < 0.05
 
 
+@pytest.mark.parametrize("width", WIDTHS.values())
+def test_what_a_reader_adds_moves_nothing_below(run_page: Reader, width: int) -> None:
+    """A token in hand, a turn more, and what undo brings back; the folds closed."""
+    page = run_page.page
+    page.set_viewport_size({"width": width, "height": 900})
+    run_page.load("Context reset")
+    run_page.load(DEFAULT)
+    heights = [section_heights(run_page)["2. Build a trajectory"]]
+    chip(page, 0, 0).click()
+    heights.append(section_heights(run_page)["2. Build a trajectory"])
+    for name in ("Add a turn", "Remove turn 1", "Undo"):
+        button(run_page, name)
+        heights.append(section_heights(run_page)["2. Build a trajectory"])
+    assert max(heights) - min(heights) <= 40, heights
+
+
+def test_the_keyboard_keeps_its_place_when_its_button_goes(editor: Reader) -> None:
+    page = editor.page
+
+    def focused() -> str:
+        return str(page.evaluate(FOCUSED)[0])
+
+    def press(name: str) -> None:
+        page.locator(".turns-editor").get_by_role("button", name=name, exact=True).focus()
+        with editor.answer():
+            page.keyboard.press("Enter")
+
+    press("Remove turn 1")
+    assert focused() == "Remove turn 1"
+    press("Remove turn 1")
+    assert focused() == "Add a turn"  # the last turn stays
+    while page.locator(".turns-editor").get_by_role("button", name="Undo").is_enabled():
+        press("Undo")
+    assert focused() == "Reset"
+
+
+def test_a_deletion_that_is_refused_says_why(editor: Reader) -> None:
+    page = editor.page
+    fill(editor, 0, "ac", "20x")
+    chip(page, 1, 0).focus()
+    with editor.answer():
+        page.keyboard.press("Delete")
+    hand = turn(page, 1).locator(".hand")
+    expect(hand.locator(".issue")).to_contain_text("Turn 0, action index 0: 20x is not a token id")
+    expect(hand.get_by_role("textbox")).to_have_value("100")
+
+
 def test_typing_keeps_focus_caret_and_text(editor: Reader) -> None:
     page = editor.page
     field(page, 0, "ac").click()
@@ -539,6 +587,16 @@ def test_sections_read_on_a_phone(phone_page: Reader) -> None:
 
 
 # ---- rewards of a group, questions
+
+
+@pytest.mark.parametrize("width", WIDTHS.values())
+def test_other_rewards_move_nothing_below(run_page: Reader, width: int) -> None:
+    run_page.page.set_viewport_size({"width": width, "height": 900})
+    heights = []
+    for preset in [*group_presets(), next(iter(group_presets()))]:
+        run_page.choose("Rewards", preset)
+        heights.append(section_heights(run_page)["6. One number per trajectory"])
+    assert max(heights) - min(heights) <= 40, heights
 
 
 def test_rewards_are_edited(run_page: Reader) -> None:

@@ -269,7 +269,8 @@ def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
             for name, values in lanes.items()
         )
         parts.append(
-            f'<div class="edit-lanes" tabindex="0"><table><caption>Datum {index}</caption>'
+            f'<div class="edit-lanes" tabindex="0" role="group" aria-label="Datum {index}">'
+            f"<table><caption>Datum {index}</caption>"
             f'<thead><tr><th scope="col">position</th>{head}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div>"
         )

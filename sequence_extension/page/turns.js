@@ -54,6 +54,7 @@ function render({ model, el }) {
     Object.assign(own, last);
     send(null, false);
     draw();
+    if (back.disabled) reset.focus(); // else the focus would be lost
   });
   const reset = button("Reset", () => load(own.scenario), "All turns as loaded");
   const add = button("Add a turn", () => change(() => own.drafts.push({ ...view.next })));
@@ -83,15 +84,15 @@ function render({ model, el }) {
   function change(action) { remember(); action(); open = null; send(null); draw(); }
   function load(key) {
     change(() => {
-      unfolded.clear();
+      if (own.scenario !== key) unfolded.clear();
       own.scenario = key;
       own.drafts = structuredClone(scenarios.find((item) => item.key === key).drafts);
     });
   }
-  function act(click) {
+  function act(click, label = open?.label) {
     if (dead || waiting) return;
     remember();
-    open = click.what === "delete" ? { ...click, closed: true } : open;
+    open = click.what === "delete" ? { ...click, label, closed: true } : open;
     send(click);
   }
 
@@ -137,10 +138,14 @@ function render({ model, el }) {
     const fold = make("details", { open: unfolded.has(turn) },
       make("summary", { textContent: `Turn ${turn} as text, logprobs, reward` }), fields);
     fold.ontoggle = () => unfolded[fold.open ? "add" : "delete"](turn);
-    const remove = button(`Remove turn ${turn}`, () => change(() => {
-      own.drafts.splice(turn, 1);
-      unfolded.clear();
-    }));
+    const remove = button(`Remove turn ${turn}`, () => {
+      change(() => {
+        own.drafts.splice(turn, 1);
+        unfolded.clear();
+      });
+      const next = turns.children[Math.min(turn, own.drafts.length - 1)].querySelector(".row > button");
+      (next.disabled ? add : next).focus();
+    });
     remove.disabled = dead || own.drafts.length === 1;
     return make("fieldset", {},
       make("legend", {}, `Turn ${turn} `, make("span")),
@@ -166,7 +171,7 @@ function render({ model, el }) {
     const node = make(fixed ? "span" : "button", {
       className: `chip ${chip.kind}`,
       title: `${WORDS[chip.kind]}: ${chip.label} at position ${chip.position}`,
-      data: { position: chip.position, part },
+      data: { position: chip.position, part, label: chip.label },
     },
     make("small", {}, make("b", { textContent: letter }),
       chip.kind === "gap" || chip.kind === "end" ? "" : String(chip.position)),
@@ -176,7 +181,7 @@ function render({ model, el }) {
       node.type = "button";
       node.tabIndex = -1;
       node.setAttribute("aria-label",
-        `Token ${chip.label} ${chip.text}, ${WORDS[chip.kind]}, position ${chip.position}`);
+        `Token ${`${chip.label} ${chip.text}`.trim()}, ${WORDS[chip.kind]}, position ${chip.position}`);
       node.onclick = () => lift({ turn, position: chip.position, part, label: chip.label });
     }
     return node;
@@ -225,9 +230,9 @@ function render({ model, el }) {
       event.preventDefault();
     } else if (event.key === "Delete" || event.key === "Backspace") {
       event.preventDefault();
-      const { position, part } = row[at].dataset;
+      const { position, part, label } = row[at].dataset;
       if (!row[at].classList.contains("adder")) {
-        act({ turn, position: Number(position), part, what: "delete", text: "" });
+        act({ turn, position: Number(position), part, what: "delete", text: "" }, label);
       }
     }
   }
@@ -320,8 +325,7 @@ function render({ model, el }) {
       undo.pop();
       back.disabled = dead || !undo.length;
       if (open?.closed) { // a deletion: why it was refused stands where the token is changed
-        const { turn, position, part } = open;
-        const label = view.turns[turn].chips.find((chip) => chip.position === position)?.label ?? "";
+        const { turn, position, part, label } = open;
         open = { turn, position, part, label };
       }
       show();

@@ -92,14 +92,14 @@ def verdict_list(listed: Sequence[Verdict], most: int = 40) -> mo.Html:
 
 
 def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
-    """The group figure in a box that scrolls, and the same facts as a table.
+    """The group figure in a box of one height that scrolls, and the same facts as a table.
 
     Args:
         table: From `group_table`.
         summary: From `group_summary`.
     """
     figure = figure_box(group_chart(table), group_finding(table))
-    return mo.Html(figure.text + details_table(summary).text)
+    return mo.Html(f'<div class="seq-group">{figure.text}</div>{details_table(summary).text}')
 
 
 def breaks_view(diagnosis: Diagnosis, renderer: str | None = None) -> mo.Html:
