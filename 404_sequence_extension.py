@@ -416,9 +416,9 @@ def _():
 
     A split changes no gradient where the loss is a sum over tokens, as Tinker documents
     `importance_sampling`, the default. A trainer that averages per sequence gives a rollout of N
-    datums N times the weight. And where `num_substeps` is above 1, its default, `train_step` cuts
-    the list of datums into as many parts, and those of one rollout may meet different optimizer
-    steps.
+    datums N times the weight. And the cookbook's `train_step` cuts the list of datums into
+    `num_substeps` parts, 1 by default; where there are more, those of one rollout may meet
+    different optimizer steps.
     """)
     return
 

@@ -176,11 +176,11 @@ def test_card_tells_nothing_before_an_answer(questions: dict[str, Any]) -> None:
     before = quiz_card(1, question, "FORM", None).text
     live, static = before.split('class="quiz-static"')
     assert "Right" not in live
-    assert 'class="quiz-card quiz-long"' in live
+    assert 'class="quiz-card"' in live
     assert question.why[:20] not in live
     assert "<details><summary>Answer</summary>" in static
     after = quiz_card(1, question, "FORM", question.right).text.split('class="quiz-static"')[0]
     assert "Right</span>" in after
-    assert 'class="quiz-card quiz-right quiz-long"' in after
+    assert 'class="quiz-card quiz-right"' in after
     wrong = next(option for option in question.options if option != question.right)
-    assert 'class="quiz-card quiz-wrong quiz-long"' in quiz_card(1, question, "FORM", wrong).text
+    assert 'class="quiz-card quiz-wrong"' in quiz_card(1, question, "FORM", wrong).text

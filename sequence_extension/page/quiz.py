@@ -8,9 +8,6 @@ import marimo as mo
 from sequence_extension.page.questions import Question, quiz_questions
 from sequence_extension.text import count_of
 
-# Characters of an option beside which a phone has no room.
-LONG = 12
-
 
 def quiz_verdict(question: Question, chosen: str) -> str:
     """Right or not by sign, word and colour, and why; markdown."""
@@ -42,8 +39,6 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
     answer = mo.md(f"**{question.right}**: {question.why}").text
     edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
-    if max(map(len, question.options)) > LONG:
-        edge += " quiz-long"
     return mo.Html(
         f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
         f'<div class="quiz-live">{form}<div role="status">{told}</div></div>'
