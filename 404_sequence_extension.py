@@ -260,12 +260,14 @@ def _():
 
     Each target is the next input, so every token moves one place to the left when it becomes a
     target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the
-    mask under the token itself, and gives the first token an entry that does not exist.
+    mask under the token itself, and gives the first token an entry that does not exist. So an
+    action that opens a datum, after an empty observation, is not trained on its first token.
 
     What decides the gradient is `advantages`: `trajectory_to_data` sets them to 0 on observation
     tokens. `mask` is taken out before `forward_backward`, the call that computes the loss and its
     gradient on Tinker's servers; it serves metrics and the KL penalty (section 6), which holds
-    the model near the one it started from.
+    the model near the one it started from. Logprobs are counted per datum only: one too few in a
+    turn and one too many in the next pass, and stand at the wrong tokens.
     """)
     return
 

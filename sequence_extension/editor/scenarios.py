@@ -87,8 +87,8 @@ def scenarios() -> dict[str, Scenario]:
                 turn("3 24 6 4", "25 6", "auto", "1", history="edits", edits="11-14:"),
             ),
             marks | sums,
-            "The renderer drops the reasoning of earlier answers, so what was sampled is no "
-            "longer what the next observation holds.",
+            "The renderer, which writes messages as tokens, drops the reasoning of earlier "
+            "answers, so what was sampled is no longer what the next observation holds.",
         ),
         Scenario(
             "window",
