@@ -271,8 +271,7 @@ def group_text(result: GroupResult) -> str:
     if not result.kept:
         sentences.append(
             "**All rewards are equal, so there is no policy gradient.** "
-            "`remove_constant_reward_groups`, off by default, drops such groups (one stays if all "
-            "are such)."
+            "`remove_constant_reward_groups`, off by default, drops such groups."
         )
     return " ".join(sentences)
 
