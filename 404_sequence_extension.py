@@ -134,29 +134,21 @@ def three_turns():
     from tinker_cookbook.rl.data_processing import trajectory_to_data
     from tinker_cookbook.rl.types import Trajectory, Transition
 
+    def turn(ob, ac, logprobs, reward=0.0, done=False):
+        return Transition(
+            ob=tinker.ModelInput.from_ints(ob),
+            ac=TokensWithLogprobs(tokens=ac, maybe_logprobs=logprobs),
+            reward=reward,
+            episode_done=done,
+        )
+
     o1, a1 = [100, 101, 102, 103], [200, 201]  # what the model saw, what it said
     o2, a2 = [300, 301], [400, 401, 402]
     o3, a3 = [500], [600, 601]
-
     transitions = [
-        Transition(
-            ob=tinker.ModelInput.from_ints(o1),
-            ac=TokensWithLogprobs(tokens=a1, maybe_logprobs=[-0.5, -0.3]),
-            reward=0.0,
-            episode_done=False,
-        ),
-        Transition(
-            ob=tinker.ModelInput.from_ints(o1 + a1 + o2),  # holds all of turn 0
-            ac=TokensWithLogprobs(tokens=a2, maybe_logprobs=[-0.4, -0.2, -0.1]),
-            reward=0.0,
-            episode_done=False,
-        ),
-        Transition(
-            ob=tinker.ModelInput.from_ints(o1 + a1 + o2 + a2 + o3),  # holds all of turn 1
-            ac=TokensWithLogprobs(tokens=a3, maybe_logprobs=[-0.6, -0.3]),
-            reward=1.0,
-            episode_done=True,
-        ),
+        turn(o1, a1, [-0.5, -0.3]),
+        turn(o1 + a1 + o2, a2, [-0.4, -0.2, -0.1]),  # holds all of turn 0
+        turn(o1 + a1 + o2 + a2 + o3, a3, [-0.6, -0.3], reward=1.0, done=True),  # and of turn 1
     ]
     trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())
     data = trajectory_to_data(trajectory, traj_advantage=1.0)

@@ -25,6 +25,7 @@ from sequence_extension.figures.matrix import matrix_chart
 from sequence_extension.figures.palette import MATRIX_LOOK
 from sequence_extension.page.episodes import transcript
 from sequence_extension.page.html import (
+    code_spans,
     details_table,
     figure_box,
     fold,
@@ -152,7 +153,9 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
     built = table[table["claims"] != "unknown"]
     claiming = built[built["claims"] == "yes"]["renderer"].nunique()
     reasons = {reason: len(names) for reason, names in whole_row_reasons(table).items()}
-    listed = "\n".join(f"- {count} {REASONS[reason]}" for reason, count in reasons.items())
+    listed = "".join(
+        f"<li>{count} {code_spans(REASONS[reason])}</li>" for reason, count in reasons.items()
+    )
     pupils = "".join(
         f"<li><code>{name}</code>: {html.escape(words)}</li>"
         for name, words in policy_names().items()
@@ -164,7 +167,7 @@ def matrix_prose(table: pd.DataFrame) -> mo.Html:
         f'write. What each pupil does:\n\n<ul class="seq-pupils">{pupils}</ul>'
         f"\n\n**Why whole rows split.** With {sum(reasons.values())} renderers no pupil's rollout "
         "stays one datum: the next prompt is written from the messages, and writes the old turn "
-        f"otherwise. Of these\n\n{listed}"
+        f'otherwise. Of these\n\n<ul class="seq-reasons">{listed}</ul>'
         "\n\nThe templates are each family's own, the vocabulary is one for all: what hangs on "
         "where a tokenizer cuts (`respelled`, `no_space`, `whitespace`) can differ for your model."
     )

@@ -92,5 +92,5 @@ def cost_view(diagnosis: Diagnosis) -> Any:
         else []
     )
     price = details_table(prices, "What this rollout costs, as a table")
-    view = mo.vstack([note(cost_sentence(diagnosis)), *drawn, price])
+    view = mo.vstack([note(cost_sentence(diagnosis)), *drawn, price], gap=0)
     return mo.Html(f'<div class="seq-cost">{view.text}</div>')
