@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sequence_extension.formats.json_text import file_kind, not_json
 from sequence_extension.formats.results import FileIssue, nothing_below
-from sequence_extension.text import printable
+from sequence_extension.text import printable, shown
 from sequence_extension.tokenizers import TokenizerError, local_path
 
 # Kinds of files that a folder is searched for; an SQLite file may be a capture store.
@@ -78,7 +78,7 @@ def early_lines(paths: Sequence[str]) -> list[str]:
     """`trouble_lines` where none of the files can hold a rollout; nothing where one may."""
     troubles = []
     for path in paths:
-        problem = None if path == "-" or "\0" in path else early_problem(path)
+        problem = None if path == "-" else early_problem(path)
         if problem is None:
             return []
         troubles.append(Trouble("" if os.path.isdir(path) else path, problem))
@@ -87,8 +87,9 @@ def early_lines(paths: Sequence[str]) -> list[str]:
 
 def call_problem(options: Namespace) -> str:
     """What makes no sense about a call, before anything is read; empty for nothing."""
-    if any("\0" in name for name in (*options.files, options.html or "")):
-        return "the name of a file cannot hold a NUL"
+    for name in (*options.files, options.html or ""):
+        if "\0" in name or not is_encodable(name):
+            return f"{shown(name)} can name no file"
     if options.files.count("-") > 1:
         return "standard input (-) can be named once"
     if options.workers == "ray" and importlib.util.find_spec("ray") is None:
@@ -105,6 +106,15 @@ def call_problem(options: Namespace) -> str:
     if any(os.path.exists(f) and same_file(f, options.html) for f in options.files):
         return f"--html would write over {options.html}, which is to be read"
     return page_problem(options.html)
+
+
+def is_encodable(name: str) -> bool:
+    """Whether the system can be asked for a file of this name."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def page_problem(path: str) -> str:

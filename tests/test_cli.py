@@ -744,6 +744,18 @@ def test_what_holds_nothing_is_said_at_once(
         assert ran.stdout == "" or json.loads(ran.stdout)["summary"]["files"] == 4
 
 
+@pytest.mark.parametrize("words", [["a\0b"], ["\ud800"], ["-", "--html", "\ud800.html"]])
+def test_what_can_name_no_file_is_said(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Invariant 5."""
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"sequence-extension: `.*` can name no file\n", err)
+    assert err.strip().isprintable()
+
+
 @pytest.mark.parametrize("name", ["missing.jsonl", "folder", "empty.jsonl"])
 @pytest.mark.parametrize("options", [["--json"], ["--html", "page.html"], ["--workers", "2"]])
 def test_what_is_said_at_once_is_what_a_whole_run_says(
