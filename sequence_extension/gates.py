@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sequence_extension.breaks import CAUSES
 from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.text import count_of, printable
 from sequence_extension.totals import Row
@@ -46,10 +45,14 @@ def read_fail_on(text: str) -> tuple[str, ...]:
         ValueError: A name is neither a kind nor a known cause or warning; lists what is known.
     """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    known = (*KINDS, *CAUSES, *WARNING_REMEDIES)
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{name!r} is none of {', '.join(known)}")
+    others = [name for name in names if name not in (*KINDS, *WARNING_REMEDIES)]
+    if others:
+        from sequence_extension.breaks import CAUSES  # torch comes with it
+
+        for name in others:
+            if name not in CAUSES:
+                known = (*KINDS, *CAUSES, *WARNING_REMEDIES)
+                raise ValueError(f"{name!r} is none of {', '.join(known)}")
     return names
 
 

@@ -730,7 +730,17 @@ def test_what_holds_nothing_is_said_at_once(
         assert (at_once.out, at_once.err) == ("", capsys.readouterr().err)
     Path("tokenizer.json").write_text("{}")
     Path("page.html").touch()
-    more = ["--json", "--html", "page.html", "--tokenizer", "tokenizer.json", "--workers", "2"]
+    more = [
+        "--fail-on",
+        "refused,warning",
+        "--json",
+        "--html",
+        "page.html",
+        "--tokenizer",
+        "tokenizer.json",
+        "--workers",
+        "2",
+    ]
     calls = [names, [*names, *more], ["good.jsonl", *more, "--html", "none/page.html"]]
     calls += [["good.jsonl", "--html", "folder"], ["good.jsonl", *more, "--tokenizer", "./none"]]
     for arguments in calls:
