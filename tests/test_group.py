@@ -29,7 +29,7 @@ from tinker_cookbook.rl.train import Config
 from sequence_extension.cookbook import train_step, wait_for
 from sequence_extension.datums import build_datums, nonzero_targets
 from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
-from sequence_extension.figures.group import group_chart, round_ticks
+from sequence_extension.figures.group import group_chart
 from sequence_extension.group import (
     assemble_group,
     group_finding,
@@ -344,10 +344,26 @@ def test_chart_describes_itself(members: Any, name: str) -> None:
     assert html.escape(group_finding(table)) in shown
 
 
+def drawn(spec: dict[str, Any], name: str, at: str = "wide") -> list[dict[str, str]]:
+    """The rows of a table that stand in one form of the figure."""
+    rows = csv.DictReader(io.StringIO(spec["datasets"][name]))
+    return [row for row in rows if row["at"] == at]
+
+
+def test_both_forms_hold_the_same_cells(members: Any) -> None:
+    spec = group_chart(group_table(preset(members, "Six rollouts, mixed rewards"))).to_dict()
+    wide, narrow = (drawn(spec, "cells", at) for at in ("wide", "narrow"))
+    told = ("lane", "target", "label", "kind")
+    assert [[row[name] for name in told] for row in wide] == [
+        [row[name] for name in told] for row in narrow
+    ]
+    assert max(float(row["right"]) for row in narrow) <= 350
+
+
 def test_cells_say_what_the_datums_hold(members: Any) -> None:
     result = preset(members, "Six rollouts, mixed rewards")
     spec = group_chart(group_table(result)).to_dict()
-    rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
+    rows = drawn(spec, "cells")
     assert len(rows) == sum(datum.model_input.length for datum in result.data)
     assert Counter(row["label"].split(" ")[-1] for row in rows if row["mask"] == "1") == {
         "+0.58": 7 + 4 + 4, "\u22120.42": 8, "+0.08": 3,
@@ -361,7 +377,7 @@ def test_cells_say_what_the_datums_hold(members: Any) -> None:
 def test_a_letter_stands_once_at_the_start_of_a_run(members: Any) -> None:
     result = preset(members, "Six rollouts, mixed rewards")
     spec = group_chart(group_table(result)).to_dict()
-    rows = list(csv.DictReader(io.StringIO(spec["datasets"]["cells"])))
+    rows = drawn(spec, "cells")
     for before, after in pairwise([{"lane": "", "part": ""}, *rows]):
         starts = (before["lane"], before["part"]) != (after["lane"], after["part"])
         assert (after["label"][:2] == f"{after['part']} ") == starts
@@ -369,37 +385,12 @@ def test_a_letter_stands_once_at_the_start_of_a_run(members: Any) -> None:
 
 def test_bars_go_from_the_mean_to_the_reward(members: Any) -> None:
     result = preset(members, "Six rollouts, mixed rewards")
-    tables = group_chart(group_table(result)).tables
-    (mean,) = set(tables["mean"]["x"])
-    # it is drawn through the bars, and through nothing that is written
-    assert tables["mean"]["y"].tolist() == tables["bars"]["y"].tolist()
-    for bar, advantage in zip(tables["bars"].itertuples(), result.advantages, strict=True):
-        assert mean in (bar.left, bar.right)
-        assert (bar.end > mean) == (advantage > 0)
-    lengths = tables["bars"]["right"] - tables["bars"]["left"]
-    scale = lengths.max() / max(map(abs, result.advantages))
-    assert lengths.tolist() == pytest.approx([abs(a) * scale for a in result.advantages], abs=1.5)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (-1.5, 2.5, [-1, 0, 1, 2]),
-        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
-        (-3e6, 5e6, [-2e6, 0, 2e6, 4e6]),
-    ],
-)
-def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert round_ticks(low, high) == pytest.approx(ticks)
-
-
-@quick
-@given(low=st.floats(-1e6, 1e6), size=st.floats(1e-8, 1e6))
-def test_ticks_stay_inside_and_few(low: float, size: float) -> None:
-    high = low + size
-    ticks = round_ticks(low, high)
-    assert 2 <= len(ticks) <= 6
-    assert all(low - size / 100 <= tick <= high + size / 100 for tick in ticks)
+    bars = drawn(group_chart(group_table(result)).to_dict(), "bars")
+    assert [float(bar["reward"]) for bar in bars] == pytest.approx(result.rewards)
+    lengths = [float(bar["reward"]) - float(bar["mean"]) for bar in bars]
+    assert lengths == pytest.approx(result.advantages)
+    # what is said of the mean is said once
+    assert [bar["told"] for bar in bars] == ["group mean 0.417", *[""] * (len(bars) - 1)]
 
 
 def test_chart_of_a_group_without_any_datum(members: Any) -> None:

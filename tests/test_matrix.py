@@ -475,5 +475,5 @@ def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
 
 def test_the_page_keeps_a_place_for_both_forms() -> None:
     figure, _ = matrix_drawing()
-    assert f"--height:{figure.height}px;--narrow:{figure.narrow}px" in matrix_view(matrix()).text
+    assert f"--height:{figure.height}px;--narrow:{figure.narrow}px;" in matrix_view(matrix()).text
     assert figure.narrow > figure.height

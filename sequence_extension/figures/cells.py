@@ -1,7 +1,8 @@
 """The one token cell: as wide as its text, in the colour of its role; and what stands by it."""
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -48,22 +49,22 @@ def token_label(identifier: str, text: str, limit: int = 24) -> str:
     return visible_text(bare, limit) if bare else identifier
 
 
-def places(
-    labels: Iterable[Sequence[str]], least: int = 30, start: int = EDGE
-) -> list[tuple[int, int, int]]:
-    """Pixels of cells side by side, each as wide as its widest label: left, middle, right.
+def placed(
+    widths: Iterable[int], start: int = EDGE, end: float = math.inf
+) -> Iterator[tuple[int, int, int, int]]:
+    """Cells side by side, in lines that end before `end`: left, middle, right (pixels), line."""
+    left, line = start, 0
+    for width in widths:
+        if left + width > end:
+            left, line = start, line + 1
+        yield left, left + (width - GAP) // 2, left + width - GAP, line
+        left += width
 
-    Args:
-        labels: Of each cell.
-        least: Pixels at least.
-        start: Left of the first.
-    """
-    found = []
-    for column in labels:
-        width = max(least, 12 + max(map(text_width, column)))
-        found.append((start, start + (width - GAP) // 2, start + width - GAP))
-        start += width
-    return found
+
+def places(labels: Iterable[Sequence[str]], least: int = 30) -> list[tuple[int, int, int]]:
+    """Pixels of cells side by side, each as wide as its widest label: left, middle, right."""
+    widths = (max(least, 12 + max(map(text_width, column))) for column in labels)
+    return [box[:3] for box in placed(widths)]
 
 
 def stretches(
@@ -129,15 +130,18 @@ def inked_labels(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     return [inked.mark_text(**mark).encode(color=INK), pale.mark_text(**page_text(**mark))]
 
 
+def words(base: alt.Chart, column: str = "words", **mark: Any) -> alt.Chart:
+    """A layer of the words of a column, from the left, in the colour of the page."""
+    text = {"align": "left", "lineBreak": "\n", "lineHeight": 13, **mark}
+    layer: alt.Chart = base.mark_text(**page_text(**text))
+    return layer.encode(text=f"{column}:N")
+
+
 def word_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
-    """Layers of words from the left: the column words; in bold, and as said, where bold is set."""
-    words = base.encode(text="words:N")
-    lines: dict[str, Any] = {"align": "left", "lineBreak": "\n", "lineHeight": 13}
+    """Layers of the column words; in bold, and as said, where the column bold is set."""
     return [
-        words.transform_filter("!datum.bold").mark_text(**page_text(**lines)),
-        words.transform_filter("datum.bold").mark_text(
-            **page_text(**lines, fontWeight="bold", **bold)
-        ),
+        words(base.transform_filter("!datum.bold")),
+        words(base.transform_filter("datum.bold"), fontWeight="bold", **bold),
     ]
 
 

@@ -23,8 +23,7 @@ class Figure:
         width, height: Pixels that drawing and menus take, so that the page can keep their place.
         lanes: Names of rows, with pixels from the top: the page keeps them in view at the left.
         focus: Pixels from the left, first and last, of what is to be in view where not all is.
-        fluid: It takes less width where there is less.
-        narrow: Pixels of its height in a form for less width, 0 if it has none.
+        narrow: Pixels of its height in its form for less than `width`, 0 if it has none.
         bound: Further entries of the specification, such as the width of the plot.
     """
 
@@ -35,9 +34,13 @@ class Figure:
     height: int
     lanes: Sequence[tuple[int, str]] = ()
     focus: tuple[int, int] | None = None
-    fluid: bool = False
     narrow: int = 0
     bound: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fluid(self) -> bool:
+        """Whether it takes less width where there is less."""
+        return self.bound.get("width") == "container"
 
     def to_dict(self) -> dict[str, Any]:
         """The whole specification."""
@@ -82,6 +85,12 @@ def plot(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:
     """What a figure binds that takes exactly the pixels of its tables: nothing is drawn beyond."""
     padding = {"top": top, "right": 0, "bottom": 0, "left": 0}
     return {"width": width, "height": height, "autosize": "none", "padding": padding, **more}
+
+
+def fluid(height: int = 1, **more: Any) -> dict[str, Any]:
+    """What a figure binds that takes the width there is, up to its own, and grows downwards."""
+    size = {"type": "fit-x", "contains": "padding", "resize": True}
+    return {"width": "container", "height": height, "autosize": size, "padding": 0, **more}
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -10,14 +10,13 @@ import pandas as pd
 
 from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels, records
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.figure import Figure, fluid, named, pixels, records
 
-ROOMY, NARROW = 1000, 350  # pixels from which on the figure is wide, and at least
+WIDE = 1000  # pixels of the figure; with less it is narrow
 ROWS = {"wide": 24, "narrow": 30}  # pixels of a row
 HEADS = {"wide": 36, "narrow": 106}  # above: names of policies, in lines or upright
-NAMES = {"wide": 190, "narrow": 112}  # left of the cells: of renderers
-NOTES = {"wide": 140, "narrow": 24}  # right of them: how often a row splits
+NAMES = {"wide": 180, "narrow": 112}  # left of the cells: of renderers
+NOTES = {"wide": 120, "narrow": 24}  # right of them: how often a row splits
 MENUS = {"wide": 42, "narrow": 84}  # of the two menus
 # Below, what the chosen cell holds, in two blocks or one: pixels from the left, letters of a line.
 FACTS, LINE = {"what": (NAMES["wide"], 68), "members": (650, 60), "narrow": (0, 52)}, 16
@@ -28,7 +27,7 @@ TITLES = {
 
 def by_room(wide: str | int, narrow: str | int) -> alt.ExprRef:
     """One of two values, by the width that there is."""
-    return alt.ExprRef(f"width < {ROOMY} ? {narrow} : {wide}")
+    return alt.ExprRef(f"width < {WIDE} ? {narrow} : {wide}")
 
 
 @cache
@@ -59,7 +58,7 @@ def matrix_template() -> Mapping[str, Any]:
     y = alt.Y("place:Q", axis=None, scale=rows)
 
     def worded(table: str, wide: str = "wide", narrow: str = "narrow") -> alt.Chart:
-        label = f"width < {ROOMY} ? datum.{narrow} : datum.{wide}"
+        label = f"width < {WIDE} ? datum.{narrow} : datum.{wide}"
         data = alt.Chart(named(table, "row", "place")).encode(y=y)
         return data.transform_calculate(label=label)
 
@@ -73,33 +72,29 @@ def matrix_template() -> Mapping[str, Any]:
         for color, width in (("#000000", 5), ("#FFFFFF", 2))
     ]
 
-    def words(base: alt.Chart, at: Any, **mark: Any) -> alt.Chart:
-        drawn: alt.Chart = base.mark_text(**page_text(x=at, lineBreak="\n", **mark))
-        return drawn.encode(text="label:N")
-
     facts = (
         alt.Chart(named("facts", "row", "place", "x"))
         .transform_filter(chosen)
-        .transform_filter(f"(datum.at == 'narrow') == (width < {ROOMY})")
-        .encode(x=pixels("x"), y=y, text="words:N")
+        .transform_filter(f"(datum.at == 'narrow') == (width < {WIDE})")
+        .encode(x=pixels("x"), y=y)
     )
-    names = worded("rows").transform_calculate(label=alt.datum.label)
+    names = worded("rows")
     return alt.LayerChart(
         layer=[
             cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
             *draw.inked_labels(cells),
             *frame,
-            words(
+            draw.words(
                 names.transform_filter("!datum.title"),
-                left,
-                **{"align": "right", "dx": -8, "lineHeight": 13},
+                "label",
+                x=left,
+                align="right",
+                dx=-8,
                 dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
             ),
-            words(names.transform_filter("datum.title"), left, align="left", fontWeight="bold"),
-            words(worded("rows", "note", "split"), right, align="left", dx=8),
-            facts.mark_text(
-                **page_text(align="left", baseline="top", lineBreak="\n", lineHeight=LINE)
-            ),
+            draw.words(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
+            draw.words(worded("rows", "note", "split"), "label", x=right, dx=8),
+            draw.words(facts, baseline="top", lineHeight=LINE),
         ]
     ).to_dict()
 
@@ -203,15 +198,12 @@ def matrix_chart(
             f"{len(policies)} pupils, each cell the datums over the turns of one rollout. "
             f"{verdicts}. The table below the figure holds every cell."
         ),
-        width=1100,
+        width=WIDE,
         height=height,
-        fluid=True,
         narrow=narrow,
-        bound={
-            "width": "container",
-            "height": ROWS["wide"] * count,
-            "autosize": {"type": "fit-x", "contains": "padding", "resize": True},
-            "padding": {"left": 0, "right": 0, "top": 0, "bottom": 5},
-            "params": [{**template["params"][0], "value": [chosen], "bind": menus}],
-        },
+        bound=fluid(
+            ROWS["wide"] * count,
+            padding={"left": 0, "right": 0, "top": 0, "bottom": 5},
+            params=[{**template["params"][0], "value": [chosen], "bind": menus}],
+        ),
     )

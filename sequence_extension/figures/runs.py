@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named
+from sequence_extension.figures.figure import Figure, fluid, named
 from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run, runs_finding
@@ -133,12 +133,9 @@ def runs_chart(
         ),
         width=WIDTH,
         height=row * datums + 41,
-        fluid=True,
-        bound={
-            "params": [{"name": "longest", "value": length}],
-            "width": "container",
-            "height": row * datums,
-            "autosize": {"type": "fit-x", "contains": "padding"},
-            "padding": {"left": 4, "right": 12, "top": 4, "bottom": 4},
-        },
+        bound=fluid(
+            row * datums,
+            params=[{"name": "longest", "value": length}],
+            padding={"left": 4, "right": 12, "top": 4, "bottom": 4},
+        ),
     )

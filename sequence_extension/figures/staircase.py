@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, records
+from sequence_extension.figures.figure import Figure, fluid, named, pixels, pixels_down, records
 from sequence_extension.figures.palette import GREY, PALETTE, RED
 
 WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
@@ -94,18 +94,18 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
 
 def cell_lines(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
     """Cells on lines, each as wide as its text; of what is read again a narrow one per token."""
-    rows, x = [], LEFT
+    drawn, widths = [], []
     for cell in cells:
         again = cell["kind"] == "="
         label = "" if again else draw.token_label(cell["id"], cell["text"])
-        width = AGAIN if again else max(26, draw.text_width(label) + 10)
-        for _ in range(cell["tokens"] if again else 1):
-            if x + width > WIDTH:
-                x, y = LEFT, y + LINE
-            place = {"left": left + x, "x": left + x + (width - draw.GAP) // 2, "y": y}
-            rows.append({**cell, **place, "right": left + x + width - draw.GAP, "label": label})
-            x += width
-    return rows
+        count = cell["tokens"] if again else 1
+        drawn += [{**cell, "label": label}] * count
+        widths += [AGAIN if again else max(26, draw.text_width(label) + 10)] * count
+    boxes = draw.placed(widths, left + LEFT, left + WIDTH)
+    return [
+        {**cell, "left": start, "x": middle, "right": end, "y": y + LINE * line}
+        for cell, (start, middle, end, line) in zip(drawn, boxes, strict=True)
+    ]
 
 
 def draw_turn(
@@ -217,11 +217,5 @@ def staircase_chart(
         width=WIDE,
         height=wide,
         narrow=narrow,
-        fluid=True,
-        bound={
-            "width": "container",
-            "height": 1,
-            "autosize": {"type": "fit-x", "contains": "padding", "resize": True},
-            "padding": 0,
-        },
+        bound=fluid(),
     )

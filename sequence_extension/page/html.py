@@ -201,8 +201,9 @@ def figure_place(figure: Figure, drawing: Any) -> str:
         focus = f'<i class="seq-focus" style="{at}"></i>'
     width = "max-width" if figure.fluid else "width"
     size = f"{width}:{figure.width}px;--height:{figure.height}px"
-    narrow = f";--narrow:{figure.narrow}px" if figure.narrow else ""
-    return f'<div class="seq-place" style="{size}{narrow}">{focus}{drawing}</div>'
+    if figure.narrow:
+        size += f";--narrow:{figure.narrow}px;--wide:{figure.width}px"
+    return f'<div class="seq-place" style="{size}">{focus}{drawing}</div>'
 
 
 def dimmed(content: str, stale: bool) -> mo.Html:
