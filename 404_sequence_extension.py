@@ -278,7 +278,6 @@ def _():
 
         from sequence_extension.figures.cells import break_layers, token_cells, turn_layers
         from sequence_extension.figures.figure import named, pixels
-        from sequence_extension.figures.palette import GREY
         from sequence_extension.figures.strip import LANE_KIND, STRIP_LANES
         from sequence_extension.figures.theme import page_text
 
@@ -307,12 +306,10 @@ def _():
         return alt.LayerChart(
             layer=[
                 *turn_layers(y),
-                moves.mark_rule(color=GREY).encode(
+                moves.mark_rule().encode(
                     x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
                 ),
-                moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
-                    x=pixels("x"), y=head, fill=alt.value(GREY)
-                ),
+                moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
                 *token_cells(cells),
                 position.mark_text(**page_text()),
                 *break_layers(

@@ -1,6 +1,8 @@
 """The one token cell: as wide as its text, in the colour of its role; and what stands by it."""
 
+import itertools
 import math
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -23,9 +25,7 @@ NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…�
 # Fill and ink of a cell, by its kind.
 FILL, INK = (
     channel(
-        "kind:N",
-        scale=alt.Scale(domain=[*LOOKS], range=[look[part] for look in LOOKS.values()]),
-        legend=None,
+        "kind:N", scale=alt.Scale(domain=[*LOOKS], range=[look[part] for look in LOOKS.values()])
     )
     for channel, part in ((alt.Fill, "fill"), (alt.Color, "ink"))
 )
@@ -43,10 +43,10 @@ def text_width(text: str) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def token_label(identifier: str, text: str, limit: int = 24) -> str:
+def token_label(identifier: str, text: str) -> str:
     """What stands in a cell: the text where it is known, a marker without its bars; else the id."""
     bare = re.sub(r"^<[|\uff5c](.+)[|\uff5c]>$", r"<\1>", text)
-    return visible_text(bare, limit) if bare else identifier
+    return visible_text(bare, 24) if bare else identifier
 
 
 def placed(
@@ -80,23 +80,19 @@ def stretches(
         lefts, rights: Their pixels.
         breaks: Pixels of lines that no label may cross.
     """
-    runs: list[list[Any]] = []
-    before: tuple[Any, str] = (None, "")
-    goes_on = False
-    for owner, left, right in zip(owners, lefts, rights, strict=False):
-        if owner is not None and owner == before and goes_on:
-            runs[-1][1] = right
-        elif owner is not None:
-            turn, part = owner
-            longer = [] if turn == before[0] else [f"turn {turn} {part}", f"{turn} {part}"]
-            runs.append([left, right, [*longer, part]])
-            before = owner
-        goes_on = owner is not None
-    labelled = []
-    for left, right, words in runs:
+    labelled, before = [], None
+    cells = zip(owners, lefts, rights, strict=False)
+    for owner, run in itertools.groupby(cells, key=operator.itemgetter(0)):
+        (_, left, right), *more = run
+        if owner is None:
+            continue
+        turn, part = owner
+        right = more[-1][2] if more else right
+        words = [part] if turn == before else [f"turn {turn} {part}", f"{turn} {part}", part]
         room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
-        label = next((word for word in words if text_width(word) <= room), words[-1][0])
+        label = next((word for word in words if text_width(word) <= room), part[0])
         labelled.append((left, right, label))
+        before = turn
     return labelled
 
 
@@ -149,8 +145,8 @@ def turn_layers(y: Any) -> list[alt.Chart]:
     """Stretches of one turn and part, from the table `turns`: a line with its label."""
     turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
     return [
-        turns.mark_rule(color=GREY, strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-        turns.mark_text(**page_text(align="left", dx=3)).encode(text="label:N"),
+        turns.mark_rule(strokeWidth=2, yOffset=10).encode(x2="right:Q"),
+        words(turns, "label", dx=3),
     ]
 
 
@@ -213,9 +209,7 @@ def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
     above: dict[str, Any] = {"yOffset": -12}
     return [
         base.mark_rule(color=RED, strokeWidth=3, y2Offset=3, **above).encode(y2=bottom),
-        base.mark_text(**page_text(align="left", **above)).encode(
-            x=pixels("words"), text="label:N"
-        ),
+        words(base.encode(x=pixels("words")), "label", **above),
         *break_sign(base, **above),
     ]
 
@@ -223,6 +217,6 @@ def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
 def break_sign(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """The one sign of a break in every figure: a white cross on a red square, at base's x and y."""
     return [
-        base.mark_point(shape="square", size=169, filled=True, opacity=1, color=RED, **mark),
+        base.mark_point(shape="square", size=169, color=RED, **mark),
         base.mark_text(text="✕", color=PALETTE["break"]["ink"], **mark),
     ]

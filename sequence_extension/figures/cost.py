@@ -8,15 +8,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.cells import text_width
+from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
 from sequence_extension.figures.palette import GREY, PALETTE
-from sequence_extension.figures.theme import page_text
 
 SIDE, LARGEST = 170, 115  # pixels of the curves' height, and of the sides of the larger area
 CURVES, NAMES, AXIS = 150, 150, 52  # pixels of the curves, of their names, and left of them
 FOOT = 40  # pixels below both
-HATCH = 12  # pixels of a line of the hatch
 LINE = 15  # pixels of a line of text
 PATTERNS = {
     "extends": ("#0083C4", [1, 0], "circle"),
@@ -26,24 +24,29 @@ PATTERNS = {
 FILLS = {"read once": PATTERNS["extends"][0], "read again": PALETTE["zero"]["fill"]}
 
 
+# Symbols, two units wide, above and to the right of their point.
+SQUARE = "M0,0V-2H2V0Z"
+HATCH = "".join(
+    f"M{max(foot, 0)},{min(foot, 0)}L{min(foot + 2, 2)},{max(foot, 0) - 2}"
+    for foot in (step / 5 for step in range(-9, 10))
+)
+
+
 @cache
 def areas_template() -> Mapping[str, Any]:
-    """The areas on their tables `areas`, `hatch` and `words`; once per process."""
-
-    def boxes(table: str) -> alt.Chart:
-        data = alt.Chart(named(table, "left", "right", "top", "bottom"))
-        return data.encode(x=pixels("left"), x2="right:Q", y=pixels_down("top"), y2="bottom:Q")
-
+    """The areas on their tables `areas` and `words`; once per process."""
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
-    words = alt.Chart(named("words", "x", "y")).encode(
-        x=pixels("x"), y=pixels_down(), text="words:N"
+    size = alt.Scale(range=[0, LARGEST**2], nice=False)  # from 0 on
+    areas = alt.Chart(named("areas", "x", "y", "tokens")).encode(
+        x=pixels("x"), y=pixels_down(), size=alt.Size("tokens:Q", scale=size)
     )
+    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
     return alt.layer(
-        boxes("areas")
-        .mark_rect(cornerRadius=0)
-        .encode(fill=alt.Fill("name:N", scale=fill, legend=None)),
-        boxes("hatch").mark_rule(color=GREY, strokeWidth=1.5),
-        words.mark_text(**page_text(align="left", lineBreak="|", lineHeight=LINE)),
+        areas.mark_point(shape=SQUARE).encode(fill=alt.Fill("name:N", scale=fill)),
+        areas.transform_filter("datum.name == 'read again'").mark_point(
+            shape=HATCH, filled=False, strokeWidth=1.5
+        ),
+        draw.words(words, lineHeight=LINE),
     ).to_dict()
 
 
@@ -54,27 +57,17 @@ def areas_chart(once: int, total: int) -> Figure:
         once: Tokens that are read if every turn extends.
         total: Tokens that are read if turns split.
     """
-    scale = LARGEST / math.sqrt(max(once, total - once, 1))
-    areas, hatch, words, x = [], [], [], 0
-    for name, tokens in (("read once", once), ("read again", total - once)):
-        side = round(scale * math.sqrt(tokens))
-        areas.append((x, x + side, SIDE - side, SIDE, name))
-        words.append((x, SIDE + 14, f"{name}|{tokens:,}"))
-        if name == "read again":
-            for foot in range(x - side + HATCH, x + side, HATCH):
-                start, end = max(foot, x), min(foot + side, x + side)
-                hatch.append((start, end, SIDE - (start - foot), SIDE - (end - foot)))
-        x += max(side, text_width(name)) + 24
+    side = LARGEST * math.sqrt(once / max(once, total - once))
+    second = round(max(side, draw.text_width("read once"))) + 24
+    areas = [(0, SIDE, "read once", once), (second, SIDE, "read again", total - once)]
+    words = [(x, y + 14, f"{name}\n{tokens:,}") for x, y, name, tokens in areas]
     # above both: the larger area leaves room for two lines
-    words.append((0, 10, f"together {total / once:.1f} times|what extending costs"))
-    box = ["left", "right", "top", "bottom"]
-    width = max(at + max(map(text_width, text.split("|"))) for at, _, text in words)
-    width, height = max(width, x), SIDE + FOOT
+    words.append((0, 10, f"together {total / once:.1f} times\nwhat extending costs"))
+    width, height = max(second + LARGEST, draw.text_width("what extending costs")), SIDE + FOOT
     return Figure(
         areas_template(),
         {
-            "areas": pd.DataFrame(areas, columns=[*box, "name"]),
-            "hatch": pd.DataFrame(hatch, columns=box),
+            "areas": pd.DataFrame(areas, columns=["x", "y", "name", "tokens"]),
             "words": pd.DataFrame(words, columns=["x", "y", "words"]),
         },
         description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
@@ -100,20 +93,18 @@ def curves_template() -> Mapping[str, Any]:
         alt.Scale(domain=[*PATTERNS], range=[look[part] for look in PATTERNS.values()])
         for part in range(3)
     )
-    names = alt.Chart(named("names", "y")).encode(
-        x=alt.value(CURVES), y=alt.Y("y:Q", scale=None), text="words:N"
-    )
+    names = alt.Chart(named("names", "y")).encode(x=alt.value(CURVES), y=pixels_down())
     return alt.layer(
         curves.mark_line(strokeWidth=2.5).encode(
-            stroke=alt.Stroke("pattern:N", scale=color, legend=None),
-            strokeDash=alt.StrokeDash("pattern:N", scale=dash, legend=None),
+            stroke=alt.Stroke("pattern:N", scale=color),
+            strokeDash=alt.StrokeDash("pattern:N", scale=dash),
         ),
-        curves.mark_point(filled=True, size=60, opacity=1).encode(
-            fill=alt.Fill("pattern:N", scale=color, legend=None),
-            shape=alt.Shape("pattern:N", scale=shape, legend=None),
+        curves.mark_point(size=60).encode(
+            fill=alt.Fill("pattern:N", scale=color),
+            shape=alt.Shape("pattern:N", scale=shape),
             tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
         ),
-        names.mark_text(**page_text(align="left", dx=10, lineBreak="|", lineHeight=LINE)),
+        draw.words(names, dx=10, lineHeight=LINE),
     ).to_dict()
 
 
@@ -135,7 +126,7 @@ def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
         # from below: each has room for its lines, whose first stands at y
         words = ["= ".join(["", name]) if at else name for at, name in enumerate(patterns)]
         y = min(round(SIDE * (1 - tokens / top)), lowest - LINE * (len(words) + 1))
-        rows.append((y, "|".join([*words, law])))
+        rows.append((y, "\n".join([*words, law])))
         lowest = y - 4
     return pd.DataFrame(rows[::-1], columns=["y", "words"])
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, fluid, named, pixels, pixels_down, records
-from sequence_extension.figures.palette import GREY
 from sequence_extension.group import sign
 from sequence_extension.text import number_text, signed
 
@@ -38,9 +37,9 @@ def group_template() -> Mapping[str, Any]:
     rewards = alt.layer(
         # a pixel wide at least
         bars.mark_rect(height=BAR, cornerRadius=0, x2Offset=1).encode(x2="mean:Q", fill=draw.FILL),
-        bars.mark_point(size=70, filled=True, opacity=1).encode(fill=draw.FILL),
+        bars.mark_point(size=70).encode(fill=draw.FILL),
         # through the bars alone: what is written stands between them
-        mean.mark_tick(color=GREY, opacity=1, thickness=2, height=2 * BAR, orient="vertical"),
+        mean.mark_tick(thickness=2, height=2 * BAR),
         draw.words(mean.encode(y=alt.value(30)), "told", align="center"),
         draw.words(
             bars.transform_calculate(end="max(datum.reward, datum.mean)").encode(x="end:Q"),

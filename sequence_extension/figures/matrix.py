@@ -17,9 +17,9 @@ ROWS = {"wide": 24, "narrow": 30}  # pixels of a row
 HEADS = {"wide": 36, "narrow": 106}  # above: names of policies, in lines or upright
 NAMES = {"wide": 180, "narrow": 112}  # left of the cells: of renderers
 NOTES = {"wide": 120, "narrow": 24}  # right of them: how often a row splits
-MENUS = {"wide": 42, "narrow": 84}  # of the two menus
+MENUS, FOOT = {"wide": 42, "narrow": 84}, 5  # of the two menus, and below all
 # Below, what the chosen cell holds, in two blocks or one: pixels from the left, letters of a line.
-FACTS, LINE = {"what": (NAMES["wide"], 68), "members": (650, 60), "narrow": (0, 52)}, 16
+FACTS, LINE = {"what": (NAMES["wide"], 60), "members": (600, 54), "narrow": (0, 52)}, 16
 TITLES = {
     "yes": "extension is claimed", "no": "extension is not claimed", "unknown": "not built"
 }  # fmt: skip
@@ -185,7 +185,11 @@ def matrix_chart(
     count = len(groups) + int(parts.max())
     most = facts["words"].str.count("\n").groupby(facts["at"] == "narrow").max()
     height, narrow = (
-        MENUS[at] + HEADS[at] + ROWS[at] * count + LINE * int(most[at == "narrow"] + 2)
+        MENUS[at]
+        + HEADS[at]
+        + round(ROWS[at] * (count + 0.5))
+        + LINE * int(most[at == "narrow"] + 1)
+        + FOOT
         for at in ROWS
     )
     counts = table["verdict"].value_counts()
@@ -203,7 +207,7 @@ def matrix_chart(
         narrow=narrow,
         bound=fluid(
             ROWS["wide"] * count,
-            padding={"left": 0, "right": 0, "top": 0, "bottom": 5},
+            padding={"left": 0, "right": 0, "top": 0, "bottom": FOOT},
             params=[{**template["params"][0], "value": [chosen], "bind": menus}],
         ),
     )

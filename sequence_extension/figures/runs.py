@@ -48,11 +48,11 @@ def runs_template() -> Mapping[str, Any]:
                 fill=draw.FILL,
                 tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
             ),
-            again.mark_rule(color=GREY, strokeWidth=1.5).encode(
+            again.mark_rule(strokeWidth=1.5).encode(
                 y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
             ),
             *draw.inked_labels(names, align="left", dx=10),
-            breaks.mark_tick(color=RED, thickness=3, opacity=1, orient="vertical", bandSize=24),
+            breaks.mark_tick(color=RED, thickness=3, bandSize=24),
             *draw.break_sign(breaks.transform_filter("datum.sign")),
             spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
         ]

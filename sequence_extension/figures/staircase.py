@@ -9,7 +9,7 @@ import pandas as pd
 
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, fluid, named, pixels, pixels_down, records
-from sequence_extension.figures.palette import GREY, PALETTE, RED
+from sequence_extension.figures.palette import PALETTE, RED
 
 WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
 LEFT, LINE, CELL = 26, 27, 20  # where cells start, a line of them, a cell
@@ -62,7 +62,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         .transform_aggregate(
             top="min(top)", bottom="max(bottom)", groupby=["at", "datum", "left", "right"]
         )
-        .mark_rule(color=GREY, strokeWidth=2, strokeCap="square")
+        .mark_rule(strokeWidth=2, strokeCap="square")
     )
     breaks = shown("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=pixels_down())
     return (
@@ -76,15 +76,15 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             # narrow cells with a diagonal each make a hatch
             again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
             again.encode(y2="y:Q").mark_rule(
-                color=GREY, strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
+                strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
             ),
             box.transform_filter("datum.mask == '1'").mark_rule(
-                color=GREY, strokeWidth=3, yOffset=CELL / 2 + 3
+                strokeWidth=3, yOffset=CELL / 2 + 3
             ),
             *draw.word_layers(words, fontSize=14),
-            breaks.mark_tick(
-                color=RED, opacity=1, thickness=3, height=CELL + 6, orient="vertical"
-            ).encode(x=pixels("edge"), y=pixels_down("line")),
+            breaks.mark_tick(color=RED, thickness=3, height=CELL + 6).encode(
+                x=pixels("edge"), y=pixels_down("line")
+            ),
             *draw.break_sign(breaks),
         )
         .add_params(scenario, turns)

@@ -10,7 +10,6 @@ import pandas as pd
 from sequence_extension.alignment import strip_finding
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, named, pixels
-from sequence_extension.figures.palette import GREY
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import number_text
 
@@ -65,12 +64,10 @@ def declare_strip() -> alt.LayerChart:
     return alt.LayerChart(
         layer=[
             *draw.turn_layers(y),
-            moves.mark_rule(color=GREY).encode(
+            moves.mark_rule().encode(
                 x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
             ),
-            moves.mark_point(shape="triangle-down", size=30, color=GREY, opacity=1).encode(
-                x=pixels("x"), y=head, fill=alt.value(GREY)
-            ),
+            moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
             *draw.token_cells(cells),
             position.mark_text(**page_text()),
             *draw.break_layers(

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import altair as alt
 
-from sequence_extension.figures.palette import FONT
+from sequence_extension.figures.palette import FONT, GREY
 
 SIZE = 12  # pixels of all text but names in bold
 
@@ -25,6 +25,11 @@ def figure_theme() -> alt.theme.ThemeConfig:
             "axis": axis,
             "text": {"fontSize": SIZE},
             "rect": {"cornerRadius": 3},
+            "rule": {"color": GREY},
+            "point": {"filled": True, "opacity": 1, "color": GREY},
+            "tick": {"opacity": 1, "orient": "vertical", "color": GREY},
+            # what colours and forms mean is said where they stand
+            "legend": {"disable": True},
             "title": {"fontSize": SIZE, "fontWeight": "bold", "anchor": "start"},
         },
     }
