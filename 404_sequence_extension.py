@@ -303,19 +303,15 @@ def _():
             "datum.target && isValid(datum.after)"
         )
         start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
-        return alt.LayerChart(
-            layer=[
-                *turn_layers(y),
-                moves.mark_rule().encode(
-                    x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
-                ),
-                moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
-                *token_cells(cells),
-                position.mark_text(**page_text()),
-                *break_layers(
-                    alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
-                ),
-            ]
+        return alt.layer(
+            *turn_layers(y),
+            moves.mark_rule().encode(
+                x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+            ),
+            moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
+            *token_cells(cells),
+            position.mark_text(**page_text()),
+            *break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)),
         )
 
     strip_drawing = declare_strip().to_dict()

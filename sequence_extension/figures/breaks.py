@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels
+from sequence_extension.figures.figure import Figure, named, pixels, records
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import page_text
 from sequence_extension.text import count_of
@@ -60,7 +60,7 @@ def side_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
     """
     mark = "expected" if side == "held" else "got"
     cells = []
-    for row in table.to_dict("records"):
+    for row in records(table):
         cut = row["count"] > 1
         there = row[f"{side}_index"] != "" and (cut or row[f"{side}_id"] != "")
         alone = there and not cut  # one token, not many that are left out
@@ -122,12 +122,13 @@ def break_chart(table: pd.DataFrame) -> Figure:
 
 def break_label(table: pd.DataFrame) -> str:
     """The label at the break: position, expected and got."""
-    labels = {}
+    labels = {"got": "", "expected": ""}
     for mark, side in (("expected", "held"), ("got", "new")):
-        for row in table[table["mark"].str.contains(mark)].to_dict("records"):
+        for row in records(table[table["mark"].str.contains(mark)]):
             labels[mark] = draw.token_label(row[f"{side}_id"], row[f"{side}_text"])
             labels[f"{mark} at"] = row[f"{side}_index"]
-    came = f"got {labels['got']}" if "got" in labels else "the observation ends"
-    if "expected" not in labels:
+    other = "another " if labels["got"] == labels["expected"] else ""  # image, say
+    came = f"got {other}{labels['got']}" if labels["got"] else "the observation ends"
+    if not labels["expected"]:
         return f"break: {came}"
     return f"position {labels['expected at']}: expected {labels['expected']}, {came}"

@@ -25,11 +25,9 @@ def causes_template() -> Mapping[str, Any]:
         x=alt.X("turns:Q", axis=None, scale=alt.Scale(domainMin=0, nice=False)),
     )
     counts = bars.mark_text(**page_text(align="left", dx=5, fontSize=13))
-    return alt.LayerChart(
-        layer=[
-            bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7}),
-            counts.encode(text=alt.Text("turns:Q", format=",")),
-        ]
+    return alt.layer(
+        bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7}),
+        counts.encode(text=alt.Text("turns:Q", format=",")),
     ).to_dict()
 
 

@@ -36,7 +36,7 @@ def text_width(text: str) -> int:
     """Pixels that a text takes at most, in the fonts that readers have."""
     return round(
         sum(
-            5 if char in NARROW else 11 if char in WIDE else 7.7 if char < "\u0300" else 12.5
+            5 if char in NARROW else 12 if char in WIDE else 7.7 if char < "\u0300" else 12.5
             for char in text
         )
     )

@@ -79,23 +79,21 @@ def matrix_template() -> Mapping[str, Any]:
         .encode(x=pixels("x"), y=y)
     )
     names = worded("rows")
-    return alt.LayerChart(
-        layer=[
-            cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
-            *draw.inked_labels(cells),
-            *frame,
-            draw.words(
-                names.transform_filter("!datum.title"),
-                "label",
-                x=left,
-                align="right",
-                dx=-8,
-                dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
-            ),
-            draw.words(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
-            draw.words(worded("rows", "note", "split"), "label", x=right, dx=8),
-            draw.words(facts, baseline="top", lineHeight=LINE),
-        ]
+    return alt.layer(
+        cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
+        *draw.inked_labels(cells),
+        *frame,
+        draw.words(
+            names.transform_filter("!datum.title"),
+            "label",
+            x=left,
+            align="right",
+            dx=-8,
+            dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
+        ),
+        draw.words(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
+        draw.words(worded("rows", "note", "split"), "label", x=right, dx=8),
+        draw.words(facts, baseline="top", lineHeight=LINE),
     ).to_dict()
 
 

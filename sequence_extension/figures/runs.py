@@ -42,20 +42,18 @@ def runs_template() -> Mapping[str, Any]:
     names = alt.Chart(named("runs", "datum", "start", "end")).encode(x=x, y=y)
     names = names.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
     breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
-    layers = alt.LayerChart(
-        layer=[
-            runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
-                fill=draw.FILL,
-                tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
-            ),
-            again.mark_rule(strokeWidth=1.5).encode(
-                y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
-            ),
-            *draw.inked_labels(names, align="left", dx=10),
-            breaks.mark_tick(color=RED, thickness=3, bandSize=24),
-            *draw.break_sign(breaks.transform_filter("datum.sign")),
-            spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
-        ]
+    layers = alt.layer(
+        runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
+            fill=draw.FILL,
+            tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
+        ),
+        again.mark_rule(strokeWidth=1.5).encode(
+            y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
+        ),
+        *draw.inked_labels(names, align="left", dx=10),
+        breaks.mark_tick(color=RED, thickness=3, bandSize=24),
+        *draw.break_sign(breaks.transform_filter("datum.sign")),
+        spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
     )
     return layers.add_params(longest).to_dict()
 

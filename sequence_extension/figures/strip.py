@@ -34,7 +34,7 @@ STRIP_DATUMS = 8
 STRIP_WINDOW = 64
 
 
-def declare_strip() -> alt.LayerChart:
+def declare_strip() -> alt.LayerChart | alt.FacetChart:
     """The strip on its named tables; a cell of the notebook declares the same, to be changed.
 
     `strip_chart(table, template=declare_strip().to_dict())` binds the tables of a datum to
@@ -61,19 +61,17 @@ def declare_strip() -> alt.LayerChart:
         "datum.target && isValid(datum.after)"
     )
     start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
-    return alt.LayerChart(
-        layer=[
-            *draw.turn_layers(y),
-            moves.mark_rule().encode(
-                x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
-            ),
-            moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
-            *draw.token_cells(cells),
-            position.mark_text(**page_text()),
-            *draw.break_layers(
-                alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
-            ),
-        ]
+    return alt.layer(
+        *draw.turn_layers(y),
+        moves.mark_rule().encode(
+            x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+        ),
+        moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
+        *draw.token_cells(cells),
+        position.mark_text(**page_text()),
+        *draw.break_layers(
+            alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
+        ),
     )
 
 
