@@ -249,7 +249,7 @@ def test_static_page_unfolds_the_answers(story_page: Reader) -> None:
         ("What does the loss see?", "the loss sees advantages"),
         ("Whose observation must start with what?", "whether it is a prefix of the next observa"),
         ("When is a turn masked?", "whose answer did not parse can be masked: 0 throughout"),
-        ("What becomes of a reward over budget?", "context_overflow_reward takes the place of the last turn"),
+        ("What becomes of a reward over budget?", "context_overflow_reward takes the place of"),
         ("Does a split train a token twice?", "No sampled token is trained twice after a split"),
         ("Does a split change the gradient?", "gives a rollout of N datums N times the weight"),
         ("Is an advantage divided by anything?", "divides by nothing"),
