@@ -53,7 +53,7 @@ def test_wheel_is_whole(installed: Path) -> None:
     }
     there = {path.relative_to(installed) for path in installed.rglob("*") if path.is_file()}
     assert {path for path in there if "dist-info" not in path.parts[0]} == wanted
-    for name in ("py.typed", "report.css", "page/style.css"):
+    for name in ("py.typed", "report.css", "tables.css", "page/style.css"):
         assert (installed / PACKAGE.name / name).exists()
     (entries,) = installed.glob("*.dist-info/entry_points.txt")
     assert "sequence-extension = sequence_extension.cli:main" in entries.read_text()
