@@ -236,7 +236,7 @@ def _(build_now, settled):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(settled):
     mo.Html(page.strips.code_folds(settled.rollout))
     return
@@ -410,7 +410,7 @@ def _():
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(settled):
     page.html.follows(page.reasons.cost_view(settled))
     return
@@ -462,7 +462,7 @@ def _(group_fields, group_good):
     return group, group_issues, group_result
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(group_issues, group_result):
     page.groups.result_view(group_result, stale=bool(group_issues))
     return
@@ -501,7 +501,7 @@ def _(advantages_P, data_D, group_issues, metadata_D):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
     mo.Html(page.groups.mask_html())
     return
@@ -588,7 +588,7 @@ def _(sums_data, sums_trajectory):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
     env_menu = page.play.endings_menu()
     mo.vstack(
@@ -1027,7 +1027,7 @@ def _():
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
     mo.md(
         "### People say, the code says\n\n"

@@ -136,7 +136,7 @@ def test_editor_opens_and_runs_every_cell(edit_page: Reader) -> None:
     assert edit_page.failed_cells() == []
     assert page.locator("[data-status='stale'], [data-status='disabled-transitively']").count() == 0
     # tall outputs are not clamped to a box of their own
-    for words in ("Remove turn 2", "1. Two agents share"):
+    for words in ("Remove turn 2", "above the group mean", "1. Two agents share", "give +3"):
         output = page.locator(".output-area", has_text=words).first
         output.scroll_into_view_if_needed()
         height, shown = output.evaluate("e => [e.scrollHeight, e.clientHeight]")
