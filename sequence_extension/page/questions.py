@@ -298,8 +298,8 @@ def checker_question() -> Question:
         "Who compares an observation with the sequence so far and decides to merge?",
         checker,
         others,
-        "`EnvFromMessageEnv` only renders the whole conversation anew at each turn. The "
-        "comparison is made later, in `rl/data_processing.py`, when datums are built.",
+        "`EnvFromMessageEnv` only renders the conversation anew each turn; "
+        "`rl/data_processing.py` compares later, when datums are built.",
     )
 
 
