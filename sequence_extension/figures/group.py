@@ -1,6 +1,8 @@
 """Section 6: rewards around the mean, advantages on tokens."""
 
-from collections.abc import Mapping
+import itertools
+import operator
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +18,7 @@ WIDE, NARROW = 720, 350  # pixels of a line of cells; the first where there is r
 LEFT, CELLS, SCALE = 4, 60, 190  # pixels before names and cells, and of the scale of rewards
 HEAD = 52  # pixels above: the axis, and the name of the mean
 LINE, CELL, BAR = 24, 20, 10  # a line of cells, a cell, a bar
+Rows = list[dict[str, Any]]
 
 
 @cache
@@ -55,51 +58,58 @@ def group_template() -> Mapping[str, Any]:
     return drawing.to_dict()
 
 
-def datum_cells(datum: pd.DataFrame, y: int, end: int) -> pd.DataFrame:
+def datum_cells(datum: Rows, y: int, end: int) -> Rows:
     """The cells of one datum, in lines that end before `end`: a target each, its advantage."""
-    shown = datum[["part", "advantage"]].copy()
-    for name in ("lane", "target", "turn", "mask"):
-        shown[name] = datum[name].astype(int)
-    labels, kinds, before = [], [], None
-    for part, mask, advantage in zip(datum["part"], shown["mask"], datum["advantage"], strict=True):
-        label = signed(advantage) if mask else "0"
-        labels.append(label if part == before else f"{part} {label}")  # once per run
-        kinds.append(sign(advantage) if mask else "M" if part == "A" else "0")
-        before = part
-    widths = [max(22, 12 + draw.text_width(label)) for label in labels]
-    shown[["left", "x", "right", "line"]] = list(draw.placed(widths, CELLS, end))
-    return shown.assign(y=y + LINE * shown["line"], kind=kinds, label=labels)
+    cells: Rows = []
+    for row in datum:
+        label = signed(row["advantage"]) if row["mask"] else "0"
+        starts = not cells or cells[-1]["part"] != row["part"]  # its letter stands once per run
+        pale = "M" if row["part"] == "A" else "0"
+        cells.append(
+            {
+                **{name: int(row[name]) for name in ("lane", "target", "turn", "mask")},
+                **{"part": row["part"], "advantage": row["advantage"]},
+                "label": f"{row['part']} {label}" if starts else label,
+                "kind": sign(row["advantage"]) if row["mask"] else pale,
+            }
+        )
+    widths = [max(22, 12 + draw.text_width(cell["label"])) for cell in cells]
+    return [
+        {**cell, "left": left, "x": x, "right": right, "y": y + LINE * line}
+        for cell, (left, x, right, line) in zip(cells, draw.placed(widths, CELLS, end), strict=True)
+    ]
 
 
-def group_rows(table: pd.DataFrame, at: str, end: int) -> tuple[dict[str, pd.DataFrame], int]:
-    """The tables of the figure in one of its two widths, and the pixels of its height."""
-    members = table.drop_duplicates("letter")
-    mean = float(members["reward"].astype(float).mean())
+def group_rows(
+    members: Sequence[Sequence[Rows]], mean: float, at: str, end: int
+) -> tuple[dict[str, Rows], int]:
+    """The rows of the figure's tables in one of its two widths, and the pixels of its height."""
     told = f"group mean {number_text(mean, 3)}"
-    bars: list[tuple[float | int | str, ...]] = []
-    words, cells, y = [], [], HEAD
-    for member in records(members):
-        reward, advantage = float(member["reward"]), float(member["member_advantage"])
-        words.append((LEFT, y, f"{member['letter']}: {member['member']}", "yes"))
+    bars, words, cells = tables = Rows(), Rows(), Rows()
+    y = HEAD
+    for datums in members:
+        first = datums[0][0]
+        reward, advantage = float(first["reward"]), float(first["member_advantage"])
+        name = f"{first['letter']}: {first['member']}"
+        words.append({"x": LEFT, "y": y, "words": name, "bold": "yes"})
         y += LINE - 4
         label = f"{number_text(reward)}, so {signed(advantage)}"
-        bars.append((reward, mean, y, sign(advantage), label, "" if bars else told))
+        bar = {"reward": reward, "mean": mean, "y": y, "kind": sign(advantage), "words": label}
+        bars.append({**bar, "told": "" if bars else told})
         y += LINE
-        for datum, own in table[table["letter"] == member["letter"]].groupby("datum"):
-            empty = own["position"].isna().all()
-            name = "no datum to train; its reward is in the mean" if empty else f"datum {datum}"
-            words.append((LEFT, y, name, ""))
+        for datum in datums:
+            empty = pd.isna(datum[0]["position"])
+            name = f"datum {datum[0]['datum']}"
+            name = "no datum to train; its reward is in the mean" if empty else name
+            words.append({"x": LEFT, "y": y, "words": name, "bold": ""})
             if not empty:
-                cells.append(datum_cells(own, y, end))
-                y = int(cells[-1]["y"].iloc[-1])
+                cells += datum_cells(datum, y, end)
+                y = cells[-1]["y"]
             y += LINE
         y += 10
-    tables = {
-        "bars": pd.DataFrame(bars, columns=["reward", "mean", "y", "kind", "words", "told"]),
-        "cells": pd.concat(cells) if cells else pd.DataFrame(),
-        "words": pd.DataFrame(words, columns=["x", "y", "words", "bold"]),
-    }
-    return {name: rows.assign(at=at) for name, rows in tables.items()}, y - 20
+    for row in itertools.chain(*tables):
+        row["at"] = at
+    return {"bars": bars, "words": words, "cells": cells}, y - 20
 
 
 def group_chart(table: pd.DataFrame) -> Figure:
@@ -111,20 +121,27 @@ def group_chart(table: pd.DataFrame) -> Figure:
     Args:
         table: From `group_table`.
     """
+    by_letter = itertools.groupby(records(table), key=operator.itemgetter("letter"))
+    members = [
+        [[*datum] for _, datum in itertools.groupby(own, key=operator.itemgetter("datum"))]
+        for _, own in by_letter
+    ]
+    heads = [datums[0][0] for datums in members]
+    mean = sum(float(head["reward"]) for head in heads) / len(heads)
     (wide, height), (narrow, tall) = (
-        group_rows(table, at, end) for at, end in (("wide", WIDE), ("narrow", NARROW))
+        group_rows(members, mean, at, end) for at, end in (("wide", WIDE), ("narrow", NARROW))
     )
-    members = table.drop_duplicates("letter")
-    mean = number_text(float(members["reward"].astype(float).mean()), 3)
     told = " ".join(
-        f"{member['letter']}: reward {number_text(member['reward'])}, "
-        f"advantage {signed(float(member['member_advantage']))}."
-        for member in records(members)
+        f"{head['letter']}: reward {number_text(head['reward'])}, "
+        f"advantage {signed(float(head['member_advantage']))}."
+        for head in heads
     )
     return Figure(
         group_template(),
-        {name: pd.concat([wide[name], narrow[name]]) for name in wide},
-        description=f"Group of {len(members)} rollouts, mean reward {mean}. {told}",
+        {name: pd.DataFrame([*wide[name], *narrow[name]]) for name in wide},
+        description=(
+            f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}"
+        ),
         width=WIDE,
         height=height,
         narrow=tall,
