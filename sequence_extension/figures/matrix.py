@@ -19,7 +19,7 @@ NAMES = {"wide": 180, "narrow": 112}  # left of the cells: of renderers
 NOTES = {"wide": 120, "narrow": 24}  # right of them: how often a row splits
 MENUS, FOOT = {"wide": 42, "narrow": 84}, 5  # of the two menus, and below all
 # Below, what the chosen cell holds, in two blocks or one: pixels from the left, letters of a line.
-FACTS, LINE = {"what": (NAMES["wide"], 60), "members": (600, 54), "narrow": (0, 52)}, 16
+FACTS, LINE = {"what": (0, 82), "members": (570, 60), "narrow": (0, 52)}, 16
 TITLES = {
     "yes": "extension is claimed", "no": "extension is not claimed", "unknown": "not built"
 }  # fmt: skip
