@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import marimo
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, Route
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, Request, Route
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "404_sequence_extension.py"
@@ -63,6 +63,8 @@ window.__answers = 0;
 window.__busy = new Set();
 window.__failures = [];
 window.__shift = 0;
+window.__typed = -Infinity;
+addEventListener("input", () => { window.__typed = performance.now(); }, true);
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.__shift += entry.value;
 }).observe({type: "layout-shift", buffered: true});
@@ -411,9 +413,12 @@ class Reader:
         self.page.evaluate(
             """() => new Promise((done) => {
               const look = () => {
-                if (window.__rested === window.__answers && !window.__busy.size) return done();
+                const sent = performance.now() - window.__typed > 700; // no field debounces longer
+                if (sent && window.__rested === window.__answers && !window.__busy.size) {
+                  return done();
+                }
                 window.__rested = window.__answers;
-                setTimeout(look, 600); // longer than the debounce of any field
+                setTimeout(look, 100);
               };
               look();
             })"""
@@ -429,6 +434,16 @@ class Reader:
                 editor.get_by_role("button", name="Reset", exact=True).click()
             else:
                 menu.select_option(label=scenario)
+
+    @contextlib.contextmanager
+    def neighbour(self, width: int = WIDTHS["wide"]) -> Iterator["Reader"]:
+        """Another page of the same browser, which has all that this one has loaded."""
+        reader = Reader.sit_down(self.page.context)
+        reader.page.set_viewport_size({"width": width, "height": 900})
+        try:
+            yield reader
+        finally:
+            reader.page.close()
 
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""
@@ -530,25 +545,30 @@ def seat(
         viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",
         reduced_motion="reduce",
+        # nobody listens there: what is not on this machine fails
+        proxy={"server": "http://127.0.0.1:9", "bypass": "127.0.0.1,localhost"},
     )
     reader = Reader.sit_down(context)
 
-    def on_request(route: Route) -> None:
-        url = route.request.url
-        parts = urllib.parse.urlsplit(url)
-        if parts.hostname in ("127.0.0.1", "localhost"):
-            route.continue_()
-        elif answers and url.split("#")[0] in answers:
-            content = answers[url.split("#")[0]]
+    def answer(route: Route) -> None:
+        url = route.request.url.split("#")[0]
+        if answers and url in answers:
+            content = answers[url]
             text = content.read_text(encoding="utf-8") if isinstance(content, Path) else content
             route.fulfill(body=text, content_type="text/html; charset=utf-8")
         elif url.startswith(CDN) and (file := STATIC / url.split("/dist/", 1)[1]).is_file():
             route.fulfill(path=file, headers=asset_headers(file))
         else:
-            reader.faults.append(f"request to the network: {url}")
-            route.abort()
+            route.continue_()
 
-    context.route("**/*", on_request)
+    def note_failure(request: Request) -> None:
+        host = urllib.parse.urlsplit(request.url).hostname
+        if host not in ("127.0.0.1", "localhost"):
+            reader.faults.append(f"request to the network: {request.url}")
+
+    context.on("requestfailed", note_failure)
+    if answers:  # else Chromium keeps what it has loaded: any route turns its cache off
+        context.route("**/*", answer)
     try:
         yield reader
     finally:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from axe import violations
 from bench_files import long_rollout
-from browser import QUESTION, ROOT, WIDTHS, Reader, Server, seat
+from browser import QUESTION, ROOT, WIDTHS, Reader, Server
 from coloraide import Color
 from load import Tally
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.rewards import group_presets
@@ -437,16 +437,14 @@ def test_a_late_text_acts_on_no_other_turn(editor: Reader) -> None:
     assert field(page, 0, "logprobs").input_value() == kept
 
 
-def test_scenarios_load_and_the_address_restores_them(
-    editor: Reader, browser: Browser, run_server: Server
-) -> None:
+def test_scenarios_load_and_the_address_restores_them(editor: Reader, run_server: Server) -> None:
     page = editor.page
     editor.load("Sub-agent in between")
     expect(outcome(page)).to_contain_text(re.compile("4 turns become 4 datums"))
     page.wait_for_url("**/?scenario=new_context")
     fill(editor, 3, "reward", "x<b>y")
     page.wait_for_url(re.compile("turns="))
-    with seat(browser) as other:
+    with editor.neighbour() as other:
         other.open(run_server, "?" + page.url.partition("?")[2])
         assert field(other.page, 3, "reward").input_value() == "x<b>y"
         expect(turn(other.page, 3).locator("[data-field=reward]")).to_contain_text("x<b>y")
@@ -456,8 +454,8 @@ def test_scenarios_load_and_the_address_restores_them(
         assert other.faults == []
 
 
-def test_a_bad_address_is_ignored_with_a_sentence(browser: Browser, run_server: Server) -> None:
-    with seat(browser) as other:
+def test_a_bad_address_is_ignored_with_a_sentence(app: Reader, run_server: Server) -> None:
+    with app.neighbour() as other:
         other.open(run_server, "?scenario=%3Cb%3E&turns=" + "%22%3Cscript%3E" + "A" * 2500)
         lesson = other.page.locator(".turns-editor .lesson")
         expect(lesson).to_contain_text("a scenario <b>, which is not on the menu")
