@@ -477,7 +477,7 @@ def _(group_fields, group_issues):
             page.groups.fields_view(group_fields, group_issues),
         ]
     )
-    mo.Html(f'<div class="seq-live-only">{_fields.text}</div>')
+    _fields if page.live.kernel_answers() else None
     return
 
 
@@ -641,7 +641,7 @@ def _(env_controls, env_diagnosis, env_episode, env_menu):
 def _(env_model, env_note):
     _field = page.html.fold("With the tokens of a real model", env_model.text)
     _note = env_note.text if env_note else ""
-    mo.Html(f'<div class="seq-live-only">{_field}{_note}</div>')
+    mo.Html(f"{_field}{_note}") if page.live.kernel_answers() else None
     return
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import marimo as mo
 
+from sequence_extension.page.live import kernel_answers
 from sequence_extension.page.questions import Question, quiz_questions
 from sequence_extension.text import count_of
 
@@ -34,14 +35,21 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
 
     In a static page no answer can be sent, so there the form gives way to an answer that
     unfolds; the page itself tells which of the two it shows.
+
+    Args:
+        number: Of the question, from 1.
+        question: What is asked.
+        form: Its form; None where nobody can send it, so that the browser makes none.
+        chosen: The answer that was sent.
     """
     told = mo.md(quiz_verdict(question, chosen)).text if chosen else ""
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
     answer = mo.md(f"**{question.right}**: {question.why}").text
+    live = f'<div class="quiz-live">{form}<div role="status">{told}</div></div>' if form else ""
     edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
     return mo.Html(
         f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
-        f'<div class="quiz-live">{form}<div role="status">{told}</div></div>'
+        f"{live}"
         f'<div class="quiz-static">{options}<details><summary>Answer</summary>{answer}</details>'
         "</div></div>"
     )
@@ -77,8 +85,9 @@ def quiz_view(forms: Any, first: dict[str, str], again: Any) -> mo.Html:
     for key, chosen in forms.value.items():
         if chosen is not None:
             first.setdefault(key, chosen)
+    shown = forms.elements if kernel_answers() else {}
     cards = [
-        quiz_card(number, question, forms.elements[question.key], forms.value[question.key]).text
+        quiz_card(number, question, shown.get(question.key), forms.value[question.key]).text
         for number, question in enumerate(questions, start=1)
     ]
     # two columns that are read one after the other: a card that grows moves none but those below
