@@ -56,13 +56,21 @@ QUESTION = "[Y/n]"
 PATIENCE_S = 120.0
 
 # Reads the kernel's messages in the page: counts answers, so that a test waits for an event and
-# not for a clock; keeps what failed, because run mode hides failed cells from the reader; and sums
-# up by how much of the window anything has jumped.
+# not for a clock; keeps what failed, because run mode hides failed cells from the reader; sums up
+# by how much of the window anything has jumped; and keeps where the first title of a static page
+# stood.
 LISTEN = """
 window.__answers = 0;
 window.__busy = new Set();
 window.__failures = [];
 window.__shift = 0;
+window.__early = null;
+new MutationObserver((_, watch) => {
+  const title = document.querySelector("#seq-early h1");
+  if (!title) return;
+  window.__early = title.getBoundingClientRect();
+  watch.disconnect();
+}).observe(document, {childList: true, subtree: true});
 window.__typed = -Infinity;
 addEventListener("input", () => { window.__typed = performance.now(); }, true);
 new PerformanceObserver((list) => {
@@ -104,7 +112,8 @@ IS_SETTLED = (
   const elements = all(document);
   const outputs = elements.filter((e) => e.classList.contains("output-area"));
   const spinning = (e) => e.classList.contains("animate-spin");
-  return outputs.some((e) => e.checkVisibility({visibilityProperty: true}))
+  return !document.querySelector("#seq-early")
+    && outputs.some((e) => e.checkVisibility({visibilityProperty: true}))
     && !elements.some(spinning)
     && elements.filter((e) => e.matches("[data-container-width], .vega-embed"))
       .every((e) => e.querySelector("canvas, svg.marks"));

@@ -207,12 +207,36 @@ def test_step_and_menu_work_without_python(static_page: Reader) -> None:
     assert len(set(seen)) == 4
 
 
+def stood_at_once(reader: Reader) -> bool:
+    """The title stood before marimo had made the page, to the pixel where it stands now."""
+    return bool(
+        reader.page.evaluate(
+            """() => {
+              const now = document.querySelector("#App h1").getBoundingClientRect();
+              return ["x", "y", "width"].every((key) => window.__early?.[key] === now[key]);
+            }"""
+        )
+    )
+
+
+def test_the_title_stands_at_once(browser: Browser, story_html: Path) -> None:
+    """Once, then: it gives way to marimo's own."""
+    with seat(browser, answers={STATIC_URL: story_html}) as reader:
+        reader.page.goto(STATIC_URL)
+        reader.settle()
+        assert stood_at_once(reader)
+        assert reader.page.get_by_role("heading", level=1).count() == 1
+        assert reader.page.evaluate("window.__shift") == 0
+        assert reader.faults == []
+
+
 def test_page_fits_a_phone(browser: Browser, story_html: Path) -> None:
     with seat(browser, width=390, answers={STATIC_URL: story_html}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         assert reader.page_overflow() == 0
         assert reader.blank_figures() == []
+        assert stood_at_once(reader)
 
 
 def test_page_fits_a_frame_of_another_page(browser: Browser, story_html: Path) -> None:
