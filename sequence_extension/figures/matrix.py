@@ -30,16 +30,9 @@ def by_room(wide: str | int, narrow: str | int) -> alt.ExprRef:
     return alt.ExprRef(f"width < {WIDE} ? {narrow} : {wide}")
 
 
-@cache
-def matrix_template() -> Mapping[str, Any]:
-    """The figure on its tables `cells`, `rows` and `facts`; once per process.
-
-    Words stand in two columns, for a wide figure and for a narrow one. A click on a cell chooses
-    it, and so do two menus: the parameter `cell` holds row and policy.
-    """
-    # the menu of the last field stands first
-    chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
-    heads = alt.Axis(
+def head_axis() -> alt.Axis:
+    """Names of the policies above the cells: in lines, or upright where there is little room."""
+    return alt.Axis(
         orient="top",
         title=None,
         labelOverlap=False,
@@ -52,8 +45,21 @@ def matrix_template() -> Mapping[str, Any]:
         labelBaseline=by_room("'top'", "'middle'"),
         labelPadding=by_room(HEADS["wide"] - 4, 4),
     )
+
+
+@cache
+def matrix_template() -> Mapping[str, Any]:
+    """The figure on its tables `cells`, `rows` and `facts`; once per process.
+
+    Words stand in two columns, for a wide figure and for a narrow one. A click on a cell chooses
+    it, and so do two menus: the parameter `cell` holds row and policy.
+    """
+    # the menu of the last field stands first
+    chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
     left, right = by_room(**NAMES), alt.ExprRef(f"width - ({by_room(**NOTES).expr})")
-    x = alt.X("policy:N", sort=None, axis=heads, scale=alt.Scale(range=[left, right], padding=0.04))
+    x = alt.X(
+        "policy:N", sort=None, axis=head_axis(), scale=alt.Scale(range=[left, right], padding=0.04)
+    )
     rows = alt.Scale(domain=[-0.5, 0.5], range=[0, by_room(**ROWS)])
     y = alt.Y("place:Q", axis=None, scale=rows)
 

@@ -25,6 +25,18 @@ COLUMNS = {
 Rows = list[dict[str, Any]]
 
 
+def staircase_controls(
+    titles: tuple[str, ...], most: int, start: int
+) -> tuple[alt.Parameter, alt.Parameter]:
+    """The parameters of the menu and of the steps."""
+    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
+    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
+    return (
+        alt.param(name="scenario", value=start, bind=menu),
+        alt.param(name="turns", value=most, bind=steps),
+    )
+
+
 @cache
 def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
     """The figure on the tables of `COLUMNS`, with its menu and steps; kept when made.
@@ -34,10 +46,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         most: Turns at most.
         start: The scenario shown first.
     """
-    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
-    scenario = alt.param(name="scenario", value=start, bind=menu)
-    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
-    turns = alt.param(name="turns", value=most, bind=steps)
+    scenario, turns = staircase_controls(titles, most, start)
 
     def shown(table: str, *numbers: str) -> alt.Chart:
         """What of a table stands in the chosen scenario, at this step and in this width."""
