@@ -60,7 +60,7 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         y=pixels_down(), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
     )
     box = cells.encode(x=pixels("left"), x2="right:Q")
-    again = box.transform_filter("datum.kind == '='")
+    again = box.transform_filter("datum.kind == '='")  # narrow, a diagonal each: a hatch
     words = (
         shown("words", "shown", "x", "y")
         .transform_filter(f"!datum.shown || datum.shown == {turns.name}")
@@ -82,7 +82,6 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
                 for end in ("top", "bottom")
             ),
             *draw.token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
-            # narrow cells with a diagonal each make a hatch
             again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
             again.encode(y2="y:Q").mark_rule(
                 strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
