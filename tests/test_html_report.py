@@ -169,6 +169,7 @@ def test_page_opens_with_the_network_cut(write: Any, browser: Browser, scheme: A
         tab.locator("a[href='#rollout-3']").click()
         assert tab.locator("#rollout-3").is_visible()
         tab.set_viewport_size({"width": 1280, "height": 900})  # the tables fit a wide window
+        tab.locator("details").evaluate_all("all => all.forEach(fold => { fold.open = true; })")
         for name in (".seq-rollouts", ".seq-told"):
             box = tab.locator(f".seq-scroll:has(> {name})")
             assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0

@@ -45,7 +45,11 @@ def quiz_card(number: int, question: Question, form: Any, chosen: str | None) ->
     told = mo.md(quiz_verdict(question, chosen)).text if chosen else ""
     options = mo.md("\n".join(f"- {option}" for option in question.options)).text
     answer = mo.md(f"**{question.right}**: {question.why}").text
-    live = f'<div class="quiz-live">{form}<div role="status">{told}</div></div>' if form else ""
+    live = (
+        f'<div class="quiz-live">{form}<div role="status">{told}</div></div>'
+        if form is not None
+        else ""
+    )
     edge = f" quiz-{'right' if chosen == question.right else 'wrong'}" if chosen else ""
     return mo.Html(
         f'<div class="quiz-card{edge}">{mo.md(f"**{number}.** {question.ask}").text}'
