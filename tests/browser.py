@@ -445,14 +445,14 @@ class Reader:
                 menu.select_option(label=scenario)
 
     @contextlib.contextmanager
-    def neighbour(self, width: int = WIDTHS["wide"]) -> Iterator["Reader"]:
-        """Another page of the same browser, which has all that this one has loaded."""
+    def neighbour(self) -> Iterator["Reader"]:
+        """A page beside this one, in a browser that has loaded all; in front until it closes."""
         reader = Reader.sit_down(self.page.context)
-        reader.page.set_viewport_size({"width": width, "height": 900})
         try:
             yield reader
         finally:
             reader.page.close()
+            self.page.bring_to_front()  # what is behind draws seldom
 
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""

@@ -209,9 +209,9 @@ def run_page(app: Reader) -> Iterator[Reader]:
 
 
 @pytest.fixture(scope="session")
-def phone(app: Reader, run_server: Server) -> Iterator[Reader]:
+def phone(browser: Browser, run_server: Server) -> Iterator[Reader]:
     """The one page of the app, opened in a narrow window, with a scenario that splits."""
-    with app.neighbour(WIDTHS["narrow"]) as reader:
+    with seat(browser, width=WIDTHS["narrow"]) as reader:
         reader.open(run_server, "?scenario=removed")
         yield reader
         assert reader.faults == []
