@@ -44,8 +44,9 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 # Of the two processes (`-n 2` in pyproject.toml) one begins with the files that need a server and
 # one with those that need the export, so each is made once; the others go to who is free first.
 SERVED = ("test_run.py", "test_edit.py")
-# While Playwright runs, its event loop forbids `asyncio.run`: such files stay before it.
-BOUND = re.compile(r"asyncio\.run\(|\bbrowser\b")
+# While Playwright runs, its event loop forbids `asyncio.run`: such files stay before it. One
+# process makes the export.
+BOUND = re.compile(r"asyncio\.run\(|\bbrowser\b|\b(?:story|static)_")
 # What makes a test one of the app: a server, an export or a browser.
 APP = {"browser", "edit_server", "faulty", "run_server", "static_export", "terminal_folder"}
 
@@ -223,9 +224,9 @@ def phone_page(phone: Reader) -> Iterator[Reader]:
     yield from unharmed(phone)
 
 
-def static_reader(browser: Browser, page: Path) -> Iterator[Reader]:
+def static_reader(browser: Browser, page: Path, width: int = WIDTHS["wide"]) -> Iterator[Reader]:
     """A reader of a static page, with no Python behind it and no network before it."""
-    with seat(browser, answers={STATIC_URL: page}) as reader:
+    with seat(browser, width=width, answers={STATIC_URL: page}) as reader:
         reader.page.goto(STATIC_URL)
         reader.settle()
         yield reader
@@ -239,9 +240,27 @@ def story(browser: Browser, story_html: Path) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def story_page(story: Reader) -> Iterator[Reader]:
+def story_page(story: Reader, story_shift: float) -> Iterator[Reader]:
     """A reader who changes nothing on the static page but what is unfolded."""
     yield from unharmed(story)
+
+
+@pytest.fixture(scope="session")
+def story_shift(story: Reader) -> float:
+    """By how much of the window anything had jumped when the page stood; before other tests."""
+    shift: float = story.page.evaluate("window.__shift")
+    return shift
+
+
+@pytest.fixture(scope="session")
+def story_phone(browser: Browser, story_html: Path) -> Iterator[Reader]:
+    """The static page on a phone, for tests which only read."""
+    yield from static_reader(browser, story_html, WIDTHS["narrow"])
+
+
+@pytest.fixture
+def story_phone_page(story_phone: Reader) -> Iterator[Reader]:
+    yield from unharmed(story_phone)
 
 
 @pytest.fixture

@@ -684,8 +684,7 @@ SMALL = """() => {
 }"""
 
 
-def test_what_belongs_to_figures_is_12_pixels_at_least(static_page: Reader) -> None:
-    static_page.settle()
-    assert static_page.page.evaluate(SMALL) == []
-    assert static_page.page.locator(".chips .chip").count() > 5
-    assert static_page.page.locator(".seq-transcript .seq-cell").count() > 2
+def test_what_belongs_to_figures_is_12_pixels_at_least(story_page: Reader) -> None:
+    assert story_page.page.evaluate(SMALL) == []
+    assert story_page.page.locator(".chips .chip").count() > 5
+    assert story_page.page.locator(".seq-transcript .seq-cell").count() > 2

@@ -10,13 +10,11 @@ Invariants:
 
 import itertools
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tinker
-from browser import ROOT, STATIC_URL, Reader, seat
-from playwright.sync_api import Browser
+from browser import ROOT, Reader
 from test_figures import as_vega_reads
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
@@ -233,22 +231,21 @@ def test_controls_work_without_python(static_page: Reader) -> None:
     assert name.startswith("Show")
 
 
-def test_a_phone_sees_both_drawings(browser: Browser, story_html: Path) -> None:
+def test_a_phone_sees_both_drawings(story_phone_page: Reader) -> None:
     """One below the other, and the second begins on the first screen."""
-    with seat(browser, width=390, answers={STATIC_URL: story_html}) as reader:
-        reader.page.goto(STATIC_URL)
-        reader.settle()
-        box = reader.page.locator(".vega-embed:has(.vega-bindings)").first.evaluate(
-            "e => [e.scrollWidth - e.clientWidth, e.querySelector('canvas').clientHeight]"
-        )
-        assert box[0] <= 0
-        assert box[1] > 600
+    box = story_phone_page.page.locator(".vega-embed:has(.vega-bindings)").first.evaluate(
+        "e => [e.scrollWidth - e.clientWidth, e.querySelector('canvas').clientHeight]"
+    )
+    assert box[0] <= 0
+    assert box[1] > 600
 
 
-def test_the_figure_stands_on_the_first_screen(static_page: Reader) -> None:
-    static_page.settle()
-    bottom = static_page.page.evaluate(
-        "document.querySelector('.vega-embed:has(.vega-bindings) canvas')"
-        ".getBoundingClientRect().bottom"
+def test_the_figure_stands_on_the_first_screen(story_page: Reader) -> None:
+    bottom = story_page.page.evaluate(
+        """() => {
+          document.querySelector("#App").scrollTo(0, 0);
+          const figure = document.querySelector(".vega-embed:has(.vega-bindings) canvas");
+          return figure.getBoundingClientRect().bottom;
+        }"""
     )
     assert bottom <= 900

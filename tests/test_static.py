@@ -212,6 +212,7 @@ def stood_at_once(reader: Reader) -> bool:
     return bool(
         reader.page.evaluate(
             """() => {
+              document.querySelector("#App").scrollTo(0, 0);
               const now = document.querySelector("#App h1").getBoundingClientRect();
               return ["x", "y", "width"].every((key) => window.__early?.[key] === now[key]);
             }"""
@@ -219,24 +220,19 @@ def stood_at_once(reader: Reader) -> bool:
     )
 
 
-def test_the_title_stands_at_once(browser: Browser, story_html: Path) -> None:
+def test_the_title_stands_at_once(
+    story_page: Reader, story_phone_page: Reader, story_shift: float
+) -> None:
     """Once, then: it gives way to marimo's own."""
-    with seat(browser, answers={STATIC_URL: story_html}) as reader:
-        reader.page.goto(STATIC_URL)
-        reader.settle()
+    for reader in (story_page, story_phone_page):
         assert stood_at_once(reader)
         assert reader.page.get_by_role("heading", level=1).count() == 1
-        assert reader.page.evaluate("window.__shift") == 0
-        assert reader.faults == []
+    assert story_shift == 0
 
 
-def test_page_fits_a_phone(browser: Browser, story_html: Path) -> None:
-    with seat(browser, width=390, answers={STATIC_URL: story_html}) as reader:
-        reader.page.goto(STATIC_URL)
-        reader.settle()
-        assert reader.page_overflow() == 0
-        assert reader.blank_figures() == []
-        assert stood_at_once(reader)
+def test_page_fits_a_phone(story_phone_page: Reader) -> None:
+    assert story_phone_page.page_overflow() == 0
+    assert story_phone_page.blank_figures() == []
 
 
 def test_page_fits_a_frame_of_another_page(browser: Browser, story_html: Path) -> None:
