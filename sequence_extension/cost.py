@@ -138,8 +138,17 @@ def rollout_steps(spans: Sequence[TurnSpan], mean: int = 16) -> tuple[list[Step]
     return steps, factor
 
 
+def repeated_from(steps: Sequence[Step]) -> int:
+    """The step from which a pattern repeats: the second, or the first that drops history.
+
+    The latter where all behind it drop history, too: what came before filled a window once.
+    """
+    last = max((i for i, step in enumerate(steps) if step.grows is None), default=0)
+    return last + 1 if last + 1 < len(steps) else 1
+
+
 def grown_trajectory(steps: Sequence[Step], turns: int) -> Trajectory:
-    """A trajectory of `turns` turns that repeats a pattern: its first step once, then the rest.
+    """A trajectory of `turns` turns that repeats a pattern, see `repeated_from`.
 
     Token ids only count up, so nothing is equal by accident.
     """
@@ -147,8 +156,9 @@ def grown_trajectory(steps: Sequence[Step], turns: int) -> Trajectory:
     held: list[int] = []
     length = 0  # of the observation before
     transitions = []
+    first = repeated_from(steps)
     for turn in range(turns):
-        step = steps[turn if turn < len(steps) else 1 + (turn - 1) % (len(steps) - 1)]
+        step = steps[turn if turn < len(steps) else first + (turn - first) % (len(steps) - first)]
         length = len(held) + step.added if step.grows is None else max(1, length + step.grows)
         observation = held[:length]
         if step.splits and turn:
@@ -277,7 +287,9 @@ def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True)
         own: As for `growth_table`.
     """
     last = int(laws["turns"].iloc[0])
-    _, factor = growth_patterns(spans)
+    patterns, factor = growth_patterns(spans)
+    first = repeated_from(patterns["this rollout"])
+    once = f"turns 0 to {first - 1}" if first > 1 else "turn 0"
     small = f" Sizes are divided by {factor}, to keep it quick." if factor > 1 else ""
     if not own:
         small += (
@@ -295,7 +307,7 @@ def growth_note(spans: Sequence[TurnSpan], laws: pd.DataFrame, own: bool = True)
     mine = ", and with its own breaks" if own and any(span.splits for span in spans) else ""
     return (
         "Every point is one call of trajectory_to_data on a rollout with this rollout's turn "
-        "sizes, turn 0 once and then the others over and over: without a break, with a break in "
+        f"sizes, {once} once and then the others over and over: without a break, with a break in "
         f"every turn{mine}. The label "
         f"gives the factor by which the cost grows when {last // 2} turns become {last}: 2 for "
         f"linear growth, 4 for quadratic.{small}"

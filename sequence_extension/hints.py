@@ -94,7 +94,8 @@ def lost_part(changes: Changes, vocab: Mapping[int, str]) -> str:
     """
     answer = "action" in changes.parts and changes.parts <= {"action", "header"}
     shown = (*changes.beside, *changes.gone[:64], *changes.gone[-8:])
-    if answer and not changes.came and is_reasoning(shown, vocab):
+    words = not is_space(changes.gone, vocab)  # white space around reasoning is none
+    if answer and words and not changes.came and is_reasoning(shown, vocab):
         return "reasoning"
     if len(changes.parts) == 1:
         return next(iter(changes.parts))

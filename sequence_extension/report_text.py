@@ -63,7 +63,10 @@ def elements_text(elements: Sequence[Any], vocab: Mapping[int, str]) -> str:
 
 
 def break_context(diagnosis: Diagnosis, item: Break) -> tuple[str, str, str]:
-    """What both sides share before a break, what was held there, and what came."""
+    """What both sides share before a break, what was held there, and what came.
+
+    The same text in other tokens shows where each token ends.
+    """
     transitions = diagnosis.rollout.trajectory.transitions
     before = transitions[item.turn - 1]
     held = [*model_input_to_elements(before.ob), *before.ac.tokens]
@@ -75,7 +78,9 @@ def break_context(diagnosis: Diagnosis, item: Break) -> tuple[str, str, str]:
         shared = f"…{shared[-CONTEXT_LETTERS:]}"
     sides = []
     for side in (held, new):
-        text = elements_text(side[place : place + CONTEXT_TOKENS], vocab)
+        elements = side[place : place + CONTEXT_TOKENS]
+        parts = [[element] for element in elements] if item.cause == "retokenised" else [elements]
+        text = "│".join(elements_text(part, vocab) for part in parts)
         if len(side) > place + CONTEXT_TOKENS or len(text) > CONTEXT_LETTERS:
             text = f"{text[:CONTEXT_LETTERS]}…"
         sides.append(text)

@@ -205,6 +205,18 @@ def test_growth_keeps_sizes_small() -> None:
     assert table["tokens"].max() < 60_000
 
 
+def test_a_window_that_is_full_stays_full() -> None:
+    """What filled it stands once; from there on a turn costs the window, whatever came before."""
+    spans = walk_turns(scenario_rollout(scenarios()["window"]).trajectory)
+    own = growth_law(growth_table(spans)).set_index("pattern").loc["this rollout"]
+    last = spans[-1]
+    inputs = last.tokens + last.action - 1
+    # turn 1 extends turn 0: one datum; from turn 2 on each is a datum of the window's length
+    before = spans[1].tokens + spans[1].action - 1
+    assert own["tokens"] == before + (own["turns"] - 2) * inputs
+    assert own["law"] == "linear"
+
+
 def test_one_turn_has_no_growth() -> None:
     spans = walk_turns(make_rollout(([1, 2], [3])).trajectory)
     assert growth_table(spans).empty

@@ -40,6 +40,16 @@ def test_reasoning_that_can_be_read_needs_no_hint() -> None:
         assert (item.cause, len(item.hints)) == ("removed", hints)
 
 
+def test_white_space_around_reasoning_is_no_reasoning() -> None:
+    """Only line breaks are gone, the reasoning stands: what helps is not to keep it."""
+    vocab = {2: "<think>", 3: "so", 4: "</think>", 5: "\n", 6: "4", 9: "<end>"}
+    kept = [1, 2, 3, 4, 6, 9, 7]
+    for answer, lost in (([2, 5, 3, 5, 4, 5, 6, 9], "action"), ([2, 3, 3, 4, 6, 9], "reasoning")):
+        (item,) = diagnose(make_rollout(([1], answer), (kept, [8, 9]), vocab=vocab)).breaks
+        assert (item.cause, item.lost) == ("removed", lost)
+        assert ("Keep the reasoning" in remedy(item)) == (lost == "reasoning")
+
+
 def test_scattered_spaces_are_no_padding() -> None:
     turns = [([1, 2], [14, 3, 14, 4, 6]), ([1, 2, 3, 4, 6, 7], [8, 6])]
     (item,) = diagnose(make_rollout(*turns)).breaks

@@ -86,7 +86,7 @@ def figure_legend() -> str:
         token_cell("O"): "observation",
         token_cell("A", "A"): "action",
         f'<i style="border-bottom:3px solid {grey}"></i>': "mask 1: trained",
-        '<i class="seq-again"></i>': "read again: it stands in an earlier datum, too",
+        '<i class="seq-again"></i>': "read again: an input of an earlier datum, too",
         f'<i style="border:1px dashed {grey}"></i>': "gone at a break",
         token_cell("✕", "X"): "the running sequence breaks",
     }
