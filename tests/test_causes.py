@@ -25,6 +25,7 @@ def test_the_finding_counts() -> None:
     assert causes_finding({"end_token": 2, "removed": 1_000}) == (
         "1,002 turns split, 1,000 of them by the cause removed"
     )
+    assert causes_finding({"end_token": 2, "removed": 2}) == "4 turns split, by 2 causes"
     assert causes_chart({"end_token": 2, "removed": 3}).description == (
         "5 turns split, 3 of them by the cause removed: removed 3, end token 2."
     )

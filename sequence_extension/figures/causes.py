@@ -59,4 +59,7 @@ def causes_finding(causes: Mapping[str, int]) -> str:
     verb = "splits" if total == 1 else "split"
     if not others:
         return f"{count_of(total, 'turn')} {verb}, by the cause {cause_name(most)}"
+    names = count_of(len(others) + 1, "cause")
+    if others[0][1] == often:  # none comes first
+        return f"{count_of(total, 'turn')} {verb}, by {names}"
     return f"{count_of(total, 'turn')} {verb}, {often:,} of them by the cause {cause_name(most)}"

@@ -182,7 +182,9 @@ def diagnosis_views(
         views.append(figure)
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
-        views.append(note(f"{count_of(left, 'more break')} not drawn; the command names all."))
+        views.append(
+            note(f"{count_of(left, 'more break')} not drawn; the verdicts per turn name them.")
+        )
     warnings = said_warnings(diagnosis)
     listed = verdict_list(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
