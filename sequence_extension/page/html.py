@@ -186,8 +186,10 @@ def figure_box(
         scroll_box(figure_place(one, figure_html(one) if widget is None else widget), title)
         for one in figures
     )
+    kind = " seq-measured" if any(one.narrow for one in figures) else ""
     return mo.Html(
-        f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b>{more}</figcaption>'
+        f'<figure class="seq-figure{kind}">'
+        f"<figcaption><b>{html.escape(title)}</b>{more}</figcaption>"
         f'<div class="seq-body">{side}{drawn}</div></figure>'
     )
 
@@ -203,7 +205,8 @@ def figure_place(figure: Figure, drawing: Any) -> str:
     size = f"{width}:{figure.width}px;--height:{figure.height}px"
     if figure.narrow:
         size += f";--narrow:{figure.narrow}px;--wide:{figure.width}px"
-    return f'<div class="seq-place" style="{size}">{focus}{drawing}</div>'
+    kind = " seq-narrows" if figure.narrow else ""
+    return f'<div class="seq-place{kind}" style="{size}">{focus}{drawing}</div>'
 
 
 def dimmed(content: str, stale: bool) -> mo.Html:
