@@ -276,16 +276,16 @@ def _():
         """The strip in Altair, on named tables: change a line, and every strip changes."""
         import altair as alt
 
-        from sequence_extension.figures.cells import break_layers, token_cells, turn_layers
-        from sequence_extension.figures.figure import named, pixels
+        from sequence_extension.figures.cells import break_layers, cell_layers, turn_layers
+        from sequence_extension.figures.figure import figure_data, figure_pixels
         from sequence_extension.figures.strip import LANE_KIND, STRIP_LANES
-        from sequence_extension.figures.theme import page_text
+        from sequence_extension.figures.theme import theme_text
 
         scale = alt.Scale(domain=STRIP_LANES, paddingInner=0.08)
         y = alt.Y("lane:N", title=None, scale=scale)
 
         # one row per position; each lane takes its label from the column of its name
-        table = alt.Chart(named("cells", "p", "left", "x", "right"))
+        table = alt.Chart(figure_data("cells", "p", "left", "x", "right"))
         tooltip = ["p:Q", "lane:N", "label:N", "turn:N", "id:N"]
         cells = (
             table.transform_fold(
@@ -296,7 +296,7 @@ def _():
             .encode(y=y, tooltip=tooltip)
         )
         position = table.transform_filter("datum.input && datum.target").encode(
-            x=pixels("x"), y=alt.YDatum("position"), text="p:Q"
+            x=figure_pixels("x"), y=alt.YDatum("position"), text="p:Q"
         )
         # the shift: every input moves one place to the left when it becomes a target
         moves = table.transform_window(after="lead(x)").transform_filter(
@@ -306,11 +306,11 @@ def _():
         return alt.layer(
             *turn_layers(y),
             moves.mark_rule().encode(
-                x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+                x=figure_pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
             ),
-            moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
-            *token_cells(cells),
-            position.mark_text(**page_text()),
+            moves.mark_point(shape="triangle-down", size=70).encode(x=figure_pixels("x"), y=head),
+            *cell_layers(cells),
+            position.mark_text(**theme_text()),
             *break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)),
         )
 

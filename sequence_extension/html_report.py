@@ -16,7 +16,7 @@ from sequence_extension.break_table import break_facts, break_marks, break_table
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.causes import causes_chart, causes_finding
+from sequence_extension.figures.causes import causes_chart, causes_chart_title
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
@@ -251,7 +251,7 @@ def sums_html(totals: Totals) -> str:
         parts.append(f"<p>Would be {would_be_text(totals)}.</p>")
     if totals.causes:
         drawn = causes_chart(totals.causes)
-        parts.append(figure_html(drawn, causes_finding(totals.causes), CAUSES_NUMBER))
+        parts.append(figure_html(drawn, causes_chart_title(totals.causes), CAUSES_NUMBER))
     counts = counts_table(totals)
     if len(counts):
         few, caption = len(counts) <= MOST_OPEN_COUNTS, "Causes and warnings, and what helps"

@@ -15,7 +15,7 @@ from sequence_extension.break_table import break_table
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.breaks import break_chart, break_template
-from sequence_extension.figures.cost import areas_template, curves_template
+from sequence_extension.figures.cost import cost_areas_template, cost_curves_template
 from sequence_extension.figures.group import group_template
 from sequence_extension.figures.matrix import matrix_template
 from sequence_extension.figures.runs import runs_template
@@ -44,8 +44,8 @@ def measure() -> pd.DataFrame:
         "break": break_template.__wrapped__,
         "runs": runs_template.__wrapped__,
         "group": group_template.__wrapped__,
-        "areas": areas_template.__wrapped__,
-        "curves": curves_template.__wrapped__,
+        "areas": cost_areas_template.__wrapped__,
+        "curves": cost_curves_template.__wrapped__,
         "matrix": matrix_template.__wrapped__,
         "staircase": lambda: staircase_template.__wrapped__(("one",), 4, 0),
     }

@@ -29,7 +29,7 @@ from sequence_extension.break_table import (
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.elements import element_id
 from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.cells import text_width
+from sequence_extension.figures.cells import cell_text_width
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.page.views import break_drawings
 from sequence_extension.rollout import Rollout, token_trajectory
@@ -138,7 +138,9 @@ def test_where_a_break_comes_into_view() -> None:
         x, words = float(mark["x"]), float(mark["words"])
         start, end = figure.focus or (0, 0)
         # the line, and its words from the first to the last
-        assert start <= min(x, words) <= words + text_width(mark["label"]) <= end <= figure.width
+        assert (
+            start <= min(x, words) <= words + cell_text_width(mark["label"]) <= end <= figure.width
+        )
     assert strip_chart(rows).focus is None
 
 
@@ -192,7 +194,7 @@ def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
             row
             for row in above.to_dict("records")
             if row["left"] < line < row["right"]
-            and row["left"] + 3 + text_width(row["label"]) > line
+            and row["left"] + 3 + cell_text_width(row["label"]) > line
         ]
         assert not crossing
         assert above["label"].tolist()[0] in ("0 O", "O")

@@ -5,7 +5,7 @@
 """
 
 from sequence_extension.breaks import CAUSES
-from sequence_extension.figures.causes import causes_chart, causes_finding
+from sequence_extension.figures.causes import causes_chart, causes_chart_title
 
 
 def test_a_bar_for_each_cause_the_longest_first() -> None:
@@ -21,11 +21,11 @@ def test_a_bar_for_each_cause_the_longest_first() -> None:
 
 def test_the_finding_counts() -> None:
     """Invariant 2."""
-    assert causes_finding({"removed": 1}) == "1 turn splits, by the cause removed"
-    assert causes_finding({"end_token": 2, "removed": 1_000}) == (
+    assert causes_chart_title({"removed": 1}) == "1 turn splits, by the cause removed"
+    assert causes_chart_title({"end_token": 2, "removed": 1_000}) == (
         "1,002 turns split, 1,000 of them by the cause removed"
     )
-    assert causes_finding({"end_token": 2, "removed": 2}) == "4 turns split, by 2 causes"
+    assert causes_chart_title({"end_token": 2, "removed": 2}) == "4 turns split, by 2 causes"
     assert causes_chart({"end_token": 2, "removed": 3}).description == (
         "5 turns split, 3 of them by the cause removed: removed 3, end token 2."
     )

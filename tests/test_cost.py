@@ -32,7 +32,7 @@ from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_charts
-from sequence_extension.figures.figure import records
+from sequence_extension.figures.figure import figure_records
 from sequence_extension.turns import TurnSpan, walk_turns
 
 
@@ -270,7 +270,7 @@ def test_names_of_curves_keep_clear_of_each_other() -> None:
         if growth.empty:
             continue
         _, curves = cost_charts(growth, growth_law(growth))
-        names = records(curves.tables["names"])
+        names = figure_records(curves.tables["names"])
         assert len(names) >= 2
         for above, below in pairwise(names):
             assert above["y"] + 15 * (above["words"].count("|") + 1) < below["y"], scenario.key

@@ -48,8 +48,8 @@ from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.elements import elements_to_model_input, image_chunk
-from sequence_extension.figures.cells import text_width, token_label
-from sequence_extension.figures.figure import named
+from sequence_extension.figures.cells import cell_label, cell_text_width
+from sequence_extension.figures.figure import figure_data
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart, strip_template
@@ -233,7 +233,7 @@ def test_a_cell_is_as_wide_as_its_text(text: str) -> None:
     cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
     (wide,) = [cell for cell in cells if cell["p"] == 0]
     assert wide["input"] == (text.replace("|", "") or "2147483647")
-    assert wide["right"] - wide["left"] >= 8 + text_width(wide["input"])
+    assert wide["right"] - wide["left"] >= 8 + cell_text_width(wide["input"])
     for before, after in itertools.pairwise(cells):
         assert before["right"] < after["left"]
 
@@ -253,7 +253,7 @@ def test_the_notebook_declares_the_same_strip() -> None:
 
 def test_another_declaration_is_drawn_on_the_same_tables() -> None:
     table = table_of(scenario_rollout(scenarios()["chat"]))
-    cells = alt.Chart(named("cells", "x")).mark_point().encode(x="x:Q", y="mask:N")
+    cells = alt.Chart(figure_data("cells", "x")).mark_point().encode(x="x:Q", y="mask:N")
     figure = strip_chart(table, template=cells.to_dict())
     assert figure.to_dict()["mark"]["type"] == "point"
     assert figure.to_dict()["datasets"] == strip_chart(table).to_dict()["datasets"]
@@ -360,7 +360,7 @@ def test_texts_stay_data(texts: list[str]) -> None:
     harmless = strip_chart(table_of(plain))
     cells = as_vega_reads(figure, "cells")
     pairs = zip(cells[2:], texts, strict=False)
-    shown = [token_label(cell["id"], encodable(text)) for cell, text in pairs]
+    shown = [cell_label(cell["id"], encodable(text)) for cell, text in pairs]
     assert [cell["input"] for cell in cells[2 : 2 + len(texts)]] == shown
     assert expressions(figure.to_dict()) == expressions(harmless.to_dict())
     assert [cell["id"] for cell in cells] == [

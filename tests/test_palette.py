@@ -17,7 +17,7 @@ import pytest
 from coloraide import Color
 
 from sequence_extension.figures.breaks import break_template
-from sequence_extension.figures.cost import areas_template, curves_template
+from sequence_extension.figures.cost import cost_areas_template, cost_curves_template
 from sequence_extension.figures.group import group_template
 from sequence_extension.figures.matrix import matrix_template
 from sequence_extension.figures.palette import KINDS, MATRIX_LOOK, PALETTE
@@ -132,8 +132,8 @@ TEMPLATES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "break": break_template,
     "runs": runs_template,
     "group": group_template,
-    "areas": areas_template,
-    "curves": curves_template,
+    "areas": cost_areas_template,
+    "curves": cost_curves_template,
     "matrix": matrix_template,
     "staircase": lambda: staircase_template(("one",), 3, 0),
 }

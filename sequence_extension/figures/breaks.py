@@ -8,9 +8,9 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels, records
+from sequence_extension.figures.figure import Figure, figure_data, figure_pixels, figure_records
 from sequence_extension.figures.palette import RED
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import count_of
 
 # Rows of the figure; a name may stand once only, hence the blank.
@@ -30,20 +30,20 @@ def break_template() -> Mapping[str, Any]:
     scale = alt.Scale(domain=BREAK_LANES, paddingInner=0.16)
     y = alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None))
     tips = {"id": "token id", "label": "text", "index": "position", "what": "this column"}
-    cells = alt.Chart(named("cells", "left", "x", "right")).encode(
+    cells = alt.Chart(figure_data("cells", "left", "x", "right")).encode(
         y=y, tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in tips.items()]
     )
     framed = cells.transform_filter("datum.framed")
     return alt.layer(
         *draw.turn_layers(alt.YDatum("turn")),
-        *draw.token_cells(cells),
+        *draw.cell_layers(cells),
         framed.mark_rect(filled=False, stroke=RED, strokeWidth=2.5).encode(
-            x=pixels("left"), x2="right:Q"
+            x=figure_pixels("left"), x2="right:Q"
         ),
         *(
             cells.transform_filter(alt.datum.lane == side)
-            .mark_text(**page_text())
-            .encode(x=pixels("x"), y=alt.YDatum(lane), text="index:N")
+            .mark_text(**theme_text())
+            .encode(x=figure_pixels("x"), y=alt.YDatum(lane), text="index:N")
             for side, lane in SIDES.values()
         ),
         *draw.break_layers(
@@ -52,7 +52,7 @@ def break_template() -> Mapping[str, Any]:
     ).to_dict()
 
 
-def side_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
+def break_chart_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
     """The cells of one side ("held" or "new") of `break_table`: an entry per column.
 
     What is missing on this side is an empty place; where nothing is known to correspond,
@@ -60,11 +60,11 @@ def side_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
     """
     mark = "expected" if side == "held" else "got"
     cells = []
-    for row in records(table):
+    for row in figure_records(table):
         cut = row["count"] > 1
         there = row[f"{side}_index"] != "" and (cut or row[f"{side}_id"] != "")
         alone = there and not cut  # one token, not many that are left out
-        label = draw.token_label(row[f"{side}_id"], row[f"{side}_text"]) if alone else ""
+        label = draw.cell_label(row[f"{side}_id"], row[f"{side}_text"]) if alone else ""
         kind = "0" if cut else row["part"] if side == "held" else "O"
         cells.append(
             {
@@ -90,8 +90,10 @@ def break_chart(table: pd.DataFrame) -> Figure:
     Args:
         table: From `break_table`.
     """
-    sides = [side_cells(table, side) for side in SIDES]
-    boxes = draw.places((held["label"], new["label"]) for held, new in zip(*sides, strict=True))
+    sides = [break_chart_cells(table, side) for side in SIDES]
+    boxes = draw.cell_places(
+        (held["label"], new["label"]) for held, new in zip(*sides, strict=True)
+    )
     cells = [
         {**cell, "left": box[0], "x": box[1], "right": box[2]}
         for side in sides
@@ -103,29 +105,29 @@ def break_chart(table: pd.DataFrame) -> Figure:
     lefts, _, rights = zip(*boxes, strict=True)
     marked = table["mark"].ne("").to_list()
     at = lefts[marked.index(True)] if any(marked) else rights[-1]
-    label = break_label(table)
+    label = break_chart_label(table)
     sums = table.groupby("kind")["count"].sum()
     told = [f"{count_of(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
-    turns = draw.stretches(owners, lefts, rights, [at])
+    turns = draw.cell_stretches(owners, lefts, rights, [at])
     return draw.lane_figure(
         break_template(),
         BREAK_LANES,
         {
             "cells": pd.DataFrame(cells),
             "turns": pd.DataFrame(turns, columns=["left", "right", "label"]),
-            "breaks": draw.break_words([(at, label)], rights[-1]),
+            "breaks": draw.break_layers_table([(at, label)], rights[-1]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "
         f"{'; '.join(told) or 'Nothing differs'}.",
     )
 
 
-def break_label(table: pd.DataFrame) -> str:
+def break_chart_label(table: pd.DataFrame) -> str:
     """The label at the break: position, expected and got."""
     labels = {"got": "", "expected": ""}
     for mark, side in (("expected", "held"), ("got", "new")):
-        for row in records(table[table["mark"].str.contains(mark)]):
-            labels[mark] = draw.token_label(row[f"{side}_id"], row[f"{side}_text"])
+        for row in figure_records(table[table["mark"].str.contains(mark)]):
+            labels[mark] = draw.cell_label(row[f"{side}_id"], row[f"{side}_text"])
             labels[f"{mark} at"] = row[f"{side}_index"]
     other = "another " if labels["got"] == labels["expected"] else ""  # image, say
     came = f"got {other}{labels['got']}" if labels["got"] else "the observation ends"

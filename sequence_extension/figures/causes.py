@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.figure import Figure, named
+from sequence_extension.figures.figure import Figure, figure_data
 from sequence_extension.figures.palette import RED
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import by_count, count_of, counts_text
 from sequence_extension.wording import cause_name
 
@@ -20,11 +20,11 @@ ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
 def causes_template() -> Mapping[str, Any]:
     """The figure on its table `causes`; once per process."""
     axis = alt.Axis(title=None, labelFontSize=13, labelLimit=200)
-    bars = alt.Chart(named("causes", "turns")).encode(
+    bars = alt.Chart(figure_data("causes", "turns")).encode(
         y=alt.Y("cause:N", sort=None, axis=axis),
         x=alt.X("turns:Q", axis=None, scale=alt.Scale(domainMin=0, nice=False)),
     )
-    counts = bars.mark_text(**page_text(align="left", dx=5, fontSize=13))
+    counts = bars.mark_text(**theme_text(align="left", dx=5, fontSize=13))
     return alt.layer(
         bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7}),
         counts.encode(text=alt.Text("turns:Q", format=",")),
@@ -41,7 +41,7 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     return Figure(
         causes_template(),
         {"causes": pd.DataFrame(rows, columns=["cause", "turns"])},
-        description=f"{causes_finding(causes)}: {counts_text(dict(rows))}.",
+        description=f"{causes_chart_title(causes)}: {counts_text(dict(rows))}.",
         width=BARS + 130,
         height=ROW * len(rows),
         bound={
@@ -52,7 +52,7 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     )
 
 
-def causes_finding(causes: Mapping[str, int]) -> str:
+def causes_chart_title(causes: Mapping[str, int]) -> str:
     """The figure in a sentence."""
     total = sum(causes.values())
     (most, often), *others = by_count(causes)

@@ -11,9 +11,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.figures.figure import Figure, named, pixels, plot
+from sequence_extension.figures.figure import Figure, figure_data, figure_pixels, fixed_figure_size
 from sequence_extension.figures.palette import GREY, LOOKS, PALETTE, RED
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import visible_text
 
 GAP = 2  # pixels between two cells
@@ -32,7 +32,7 @@ FILL, INK = (
 
 
 @lru_cache(maxsize=10_000)
-def text_width(text: str) -> int:
+def cell_text_width(text: str) -> int:
     """Pixels that a text takes at most, in the fonts that readers have."""
     return round(
         sum(
@@ -43,13 +43,13 @@ def text_width(text: str) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def token_label(identifier: str, text: str) -> str:
+def cell_label(identifier: str, text: str) -> str:
     """What stands in a cell: the text where it is known, a marker without its bars; else the id."""
     bare = re.sub(r"^<[|\uff5c](.+)[|\uff5c]>$", r"<\1>", text)
     return visible_text(bare, 24) if bare else identifier
 
 
-def placed(
+def place_cells(
     widths: Iterable[int], start: int = EDGE, end: float = math.inf
 ) -> Iterator[tuple[int, int, int, int]]:
     """Cells side by side, in lines that end before `end`: left, middle, right (pixels), line."""
@@ -61,13 +61,13 @@ def placed(
         left += width
 
 
-def places(labels: Iterable[Sequence[str]], least: int = 30) -> list[tuple[int, int, int]]:
+def cell_places(labels: Iterable[Sequence[str]], least: int = 30) -> list[tuple[int, int, int]]:
     """Pixels of cells side by side, each as wide as its widest label: left, middle, right."""
-    widths = (max(least, 12 + max(map(text_width, column))) for column in labels)
-    return [box[:3] for box in placed(widths)]
+    widths = (max(least, 12 + max(map(cell_text_width, column))) for column in labels)
+    return [box[:3] for box in place_cells(widths)]
 
 
-def stretches(
+def cell_stretches(
     owners: Iterable[tuple[Any, str] | None],
     lefts: Iterable[int],
     rights: Iterable[int],
@@ -90,13 +90,13 @@ def stretches(
         right = more[-1][2] if more else right
         words = [part] if turn == before else [f"turn {turn} {part}", f"{turn} {part}", part]
         room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
-        label = next((word for word in words if text_width(word) <= room), part[0])
+        label = next((word for word in words if cell_text_width(word) <= room), part[0])
         labelled.append((left, right, label))
         before = turn
     return labelled
 
 
-def token_cells(base: alt.Chart, **box: Any) -> list[alt.Chart]:
+def cell_layers(base: alt.Chart, **box: Any) -> list[alt.Chart]:
     """Layers of filled cells with their labels; an empty place has a dashed border.
 
     Args:
@@ -106,13 +106,13 @@ def token_cells(base: alt.Chart, **box: Any) -> list[alt.Chart]:
     empty = alt.when("datum.kind == '.'").then(alt.value(GREY)).otherwise(alt.value("transparent"))
     return [
         base.mark_rect(strokeDash=[3, 3], **box).encode(
-            x=pixels("left"), x2="right:Q", fill=FILL, stroke=empty
+            x=figure_pixels("left"), x2="right:Q", fill=FILL, stroke=empty
         ),
-        *inked_labels(base.encode(x=pixels("x"))),
+        *label_layers(base.encode(x=figure_pixels("x"))),
     ]
 
 
-def inked_labels(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
+def label_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """Layers of labels, each in the ink of its fill; where that is pale, in the page's colour."""
     inked, pale = (
         base.encode(text="label:N").transform_filter(
@@ -123,34 +123,34 @@ def inked_labels(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
         )
         for fixed in (True, False)
     )
-    return [inked.mark_text(**mark).encode(color=INK), pale.mark_text(**page_text(**mark))]
+    return [inked.mark_text(**mark).encode(color=INK), pale.mark_text(**theme_text(**mark))]
 
 
-def words(base: alt.Chart, column: str = "words", **mark: Any) -> alt.Chart:
+def words_layer(base: alt.Chart, column: str = "words", **mark: Any) -> alt.Chart:
     """A layer of the words of a column, from the left, in the colour of the page."""
     text = {"align": "left", "lineBreak": "\n", "lineHeight": 13, **mark}
-    layer: alt.Chart = base.mark_text(**page_text(**text))
+    layer: alt.Chart = base.mark_text(**theme_text(**text))
     return layer.encode(text=f"{column}:N")
 
 
-def word_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
+def bold_words_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
     """Layers of the column words; in bold, and as said, where the column bold is set."""
     return [
-        words(base.transform_filter("!datum.bold")),
-        words(base.transform_filter("datum.bold"), fontWeight="bold", **bold),
+        words_layer(base.transform_filter("!datum.bold")),
+        words_layer(base.transform_filter("datum.bold"), fontWeight="bold", **bold),
     ]
 
 
 def turn_layers(y: Any) -> list[alt.Chart]:
     """Stretches of one turn and part, from the table `turns`: a line with its label."""
-    turns = alt.Chart(named("turns", "left", "right")).encode(x=pixels("left"), y=y)
+    turns = alt.Chart(figure_data("turns", "left", "right")).encode(x=figure_pixels("left"), y=y)
     return [
         turns.mark_rule(strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-        words(turns, "label", dx=3),
+        words_layer(turns, "label", dx=3),
     ]
 
 
-def break_words(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
+def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
     """The table `breaks` of a figure: where (left of a cell), and the words at the mark.
 
     Args:
@@ -159,7 +159,7 @@ def break_words(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
     """
     rows = []
     for left, label in places:
-        room = text_width(label) + 14
+        room = cell_text_width(label) + 14
         rows.append(
             (left - 1, left + 12 if left + room <= width or left < room else left - room, label)
         )
@@ -177,11 +177,11 @@ def lane_figure(
     Args:
         template: Declares the lanes as bands of y; where it names them, the names are taken out.
         lanes: From above.
-        tables: `cells` (with right, in pixels) and `breaks` (of `break_words`) among them.
+        tables: `cells` (with right, in pixels) and `breaks` (of `break_layers_table`) among them.
         description: What is to be seen.
     """
     breaks = tables["breaks"].to_dict("records")
-    ends = [row["words"] + text_width(row["label"]) for row in breaks]
+    ends = [row["words"] + cell_text_width(row["label"]) for row in breaks]
     width, height = max([tables["cells"]["right"].max() + GAP, *ends]), LANE * len(lanes)
     focus = None
     if breaks:
@@ -195,7 +195,7 @@ def lane_figure(
         height=height + TOP,
         lanes=[(TOP + LANE * at + LANE // 2, lane) for at, lane in enumerate(lanes)],
         focus=focus,
-        bound=plot(int(width), height, TOP, config=nameless),
+        bound=fixed_figure_size(int(width), height, TOP, config=nameless),
     )
 
 
@@ -205,16 +205,16 @@ def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
     Args:
         top, bottom: The rows between which the line runs; the sign stands above the first.
     """
-    base = alt.Chart(named("breaks", "x", "words")).encode(x=pixels("x"), y=top)
+    base = alt.Chart(figure_data("breaks", "x", "words")).encode(x=figure_pixels("x"), y=top)
     above: dict[str, Any] = {"yOffset": -12}
     return [
         base.mark_rule(color=RED, strokeWidth=3, y2Offset=3, **above).encode(y2=bottom),
-        words(base.encode(x=pixels("words")), "label", **above),
-        *break_sign(base, **above),
+        words_layer(base.encode(x=figure_pixels("words")), "label", **above),
+        *break_sign_layers(base, **above),
     ]
 
 
-def break_sign(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
+def break_sign_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """The one sign of a break in every figure: a white cross on a red square, at base's x and y."""
     return [
         base.mark_point(shape="square", size=169, color=RED, **mark),

@@ -9,7 +9,14 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels, pixels_down, plot, records
+from sequence_extension.figures.figure import (
+    Figure,
+    figure_data,
+    figure_pixels,
+    figure_pixels_down,
+    figure_records,
+    fixed_figure_size,
+)
 from sequence_extension.figures.palette import GREY, PALETTE
 
 SIDE, LARGEST = 170, 115  # pixels of the curves' height, and of the sides of the larger area
@@ -33,24 +40,26 @@ HATCH = "".join(
 
 
 @cache
-def areas_template() -> Mapping[str, Any]:
+def cost_areas_template() -> Mapping[str, Any]:
     """The areas on their tables `areas` and `words`; once per process."""
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
     size = alt.Scale(range=[0, LARGEST**2], nice=False)  # from 0 on
-    areas = alt.Chart(named("areas", "x", "y", "tokens")).encode(
-        x=pixels("x"), y=pixels_down(), size=alt.Size("tokens:Q", scale=size)
+    areas = alt.Chart(figure_data("areas", "x", "y", "tokens")).encode(
+        x=figure_pixels("x"), y=figure_pixels_down(), size=alt.Size("tokens:Q", scale=size)
     )
-    words = alt.Chart(named("words", "x", "y")).encode(x=pixels("x"), y=pixels_down())
+    words = alt.Chart(figure_data("words", "x", "y")).encode(
+        x=figure_pixels("x"), y=figure_pixels_down()
+    )
     return alt.layer(
         areas.mark_point(shape=SQUARE).encode(fill=alt.Fill("name:N", scale=fill)),
         areas.transform_filter("datum.name == 'read again'").mark_point(
             shape=HATCH, filled=False, strokeWidth=1.5
         ),
-        draw.words(words, lineHeight=LINE),
+        draw.words_layer(words, lineHeight=LINE),
     ).to_dict()
 
 
-def areas_chart(once: int, total: int) -> Figure:
+def cost_areas_chart(once: int, total: int) -> Figure:
     """Two squares whose areas are in proportion: what is read once, and what is read again.
 
     Args:
@@ -58,14 +67,14 @@ def areas_chart(once: int, total: int) -> Figure:
         total: Tokens that are read if turns split.
     """
     side = LARGEST * math.sqrt(once / max(once, total - once))
-    second = round(max(side, draw.text_width("read once"))) + 24
+    second = round(max(side, draw.cell_text_width("read once"))) + 24
     areas = [(0, SIDE, "read once", once), (second, SIDE, "read again", total - once)]
     words = [(x, y + 14, f"{name}\n{tokens:,}") for x, y, name, tokens in areas]
     # above both: the larger area leaves room for two lines
     words.append((0, 10, f"together {total / once:.1f} times\nwhat extending costs"))
-    width, height = max(second + LARGEST, draw.text_width("what extending costs")), SIDE + FOOT
+    width, height = max(second + LARGEST, draw.cell_text_width("what extending costs")), SIDE + FOOT
     return Figure(
-        areas_template(),
+        cost_areas_template(),
         {
             "areas": pd.DataFrame(areas, columns=["x", "y", "name", "tokens"]),
             "words": pd.DataFrame(words, columns=["x", "y", "words"]),
@@ -73,15 +82,15 @@ def areas_chart(once: int, total: int) -> Figure:
         description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
         width=width,
         height=height,
-        bound=plot(width, height),
+        bound=fixed_figure_size(width, height),
     )
 
 
 @cache
-def curves_template() -> Mapping[str, Any]:
+def cost_curves_template() -> Mapping[str, Any]:
     """Tokens against turns, on the tables `curves` and `names`; once per process."""
     ticks = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
-    curves = alt.Chart(named("curves", "turns", "tokens", "datums")).encode(
+    curves = alt.Chart(figure_data("curves", "turns", "tokens", "datums")).encode(
         x=alt.X(
             "turns:Q",
             scale=alt.Scale(range=[0, CURVES], nice=False),
@@ -93,7 +102,7 @@ def curves_template() -> Mapping[str, Any]:
         alt.Scale(domain=[*PATTERNS], range=[look[part] for look in PATTERNS.values()])
         for part in range(3)
     )
-    names = alt.Chart(named("names", "y")).encode(x=alt.value(CURVES), y=pixels_down())
+    names = alt.Chart(figure_data("names", "y")).encode(x=alt.value(CURVES), y=figure_pixels_down())
     return alt.layer(
         curves.mark_line(strokeWidth=2.5).encode(
             stroke=alt.Stroke("pattern:N", scale=color),
@@ -104,11 +113,11 @@ def curves_template() -> Mapping[str, Any]:
             shape=alt.Shape("pattern:N", scale=shape),
             tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
         ),
-        draw.words(names, dx=10, lineHeight=LINE),
+        draw.words_layer(names, dx=10, lineHeight=LINE),
     ).to_dict()
 
 
-def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """The table `names`: each curve where it ends, in lines; equal curves share one name.
 
     Args:
@@ -117,7 +126,7 @@ def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """
     top = max(1, int(curves["tokens"].max()))
     ends: dict[tuple[int, ...], tuple[int, list[str], str]] = {}
-    for row in records(laws.sort_values("tokens", kind="stable")):
+    for row in figure_records(laws.sort_values("tokens", kind="stable")):
         points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
         law = f"{row['law']}, {row['doubling']:.1f} times"
         ends.setdefault(points, (row["tokens"], [], law))[1].append(row["pattern"])
@@ -131,7 +140,7 @@ def curve_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows[::-1], columns=["y", "words"])
 
 
-def curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
+def cost_curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     """How the tokens that are read grow with the turns, a curve per pattern.
 
     Args:
@@ -142,17 +151,17 @@ def curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     told = "; ".join(
         f"{row['pattern']}: {row['tokens']:,} inputs at {row['turns']} turns, {row['law']}, "
         f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
-        for row in records(laws)
+        for row in figure_records(laws)
     )
     width, height = AXIS + CURVES + NAMES, SIDE + FOOT
     inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
     return Figure(
-        curves_template(),
-        {"curves": curves, "names": curve_names(laws, curves)},
+        cost_curves_template(),
+        {"curves": curves, "names": cost_curves_names(laws, curves)},
         description=f"Tokens through the model against the number of turns. {told}.",
         width=width,
         height=height + 10,
-        bound={**plot(CURVES, SIDE), "padding": inner},
+        bound={**fixed_figure_size(CURVES, SIDE), "padding": inner},
     )
 
 
@@ -170,4 +179,4 @@ def cost_charts(growth: pd.DataFrame, laws: pd.DataFrame) -> tuple[Figure, Figur
     once = int(tokens["extends"])
     own = int(tokens.get("this rollout", once))
     total = own if own > once else int(tokens["splits every turn"])
-    return areas_chart(once, total), curves_chart(growth, laws)
+    return cost_areas_chart(once, total), cost_curves_chart(growth, laws)

@@ -61,7 +61,7 @@ class Figure:
         )
 
 
-def named(name: str, *numbers: str) -> alt.NamedData:
+def figure_data(name: str, *numbers: str) -> alt.NamedData:
     """Data that a figure binds by name.
 
     CSV has no types: `numbers` are declared, and an empty one is null; all other columns stay
@@ -71,28 +71,28 @@ def named(name: str, *numbers: str) -> alt.NamedData:
     return alt.NamedData(name=name, format=alt.CsvDataFormat(type="csv", parse=parse))
 
 
-def pixels(field: str) -> alt.X:
+def figure_pixels(field: str) -> alt.X:
     """Encoding of a column that holds pixels from the left."""
     return alt.X(f"{field}:Q", scale=None, axis=None)
 
 
-def pixels_down(field: str = "y") -> alt.Y:
+def figure_pixels_down(field: str = "y") -> alt.Y:
     """Encoding of a column that holds pixels from the top."""
     return alt.Y(f"{field}:Q", scale=None, axis=None)
 
 
-def plot(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:
+def fixed_figure_size(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:
     """What a figure binds that takes exactly the pixels of its tables: nothing is drawn beyond."""
     padding = {"top": top, "right": 0, "bottom": 0, "left": 0}
     return {"width": width, "height": height, "autosize": "none", "padding": padding, **more}
 
 
-def fluid(height: int = 1, **more: Any) -> dict[str, Any]:
+def fluid_figure_size(height: int = 1, **more: Any) -> dict[str, Any]:
     """What a figure binds that takes the width there is, up to its own, and grows downwards."""
     size = {"type": "fit-x", "contains": "padding", "resize": True}
     return {"width": "container", "height": height, "autosize": size, "padding": 0, **more}
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def figure_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table by column name."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

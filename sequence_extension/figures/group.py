@@ -10,7 +10,14 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, fluid, named, pixels, pixels_down, records
+from sequence_extension.figures.figure import (
+    Figure,
+    figure_data,
+    figure_pixels,
+    figure_pixels_down,
+    figure_records,
+    fluid_figure_size,
+)
 from sequence_extension.group import sign
 from sequence_extension.text import number_text, signed
 
@@ -27,7 +34,7 @@ def group_template() -> Mapping[str, Any]:
 
     def shown(table: str, *numbers: str) -> alt.Chart:
         """What of a table stands in a figure of this width."""
-        data = alt.Chart(named(table, "y", *numbers)).encode(y=pixels_down())
+        data = alt.Chart(figure_data(table, "y", *numbers)).encode(y=figure_pixels_down())
         return data.transform_filter(f"(datum.at == 'narrow') == (width < {WIDE})")
 
     axis = alt.Axis(
@@ -43,8 +50,8 @@ def group_template() -> Mapping[str, Any]:
         bars.mark_point(size=70).encode(fill=draw.FILL),
         # through the bars alone: what is written stands between them
         mean.mark_tick(thickness=2, height=2 * BAR),
-        draw.words(mean.encode(y=alt.value(30)), "told", align="center"),
-        draw.words(
+        draw.words_layer(mean.encode(y=alt.value(30)), "told", align="center"),
+        draw.words_layer(
             bars.transform_calculate(end="max(datum.reward, datum.mean)").encode(x="end:Q"),
             dx=9,
         ),
@@ -52,13 +59,13 @@ def group_template() -> Mapping[str, Any]:
     cells = shown("cells", "left", "x", "right").encode(
         tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
     )
-    names = draw.word_layers(shown("words", "x").encode(x=pixels("x")))
-    tokens = alt.layer(*draw.token_cells(cells, height=CELL), *names)
+    names = draw.bold_words_layers(shown("words", "x").encode(x=figure_pixels("x")))
+    tokens = alt.layer(*draw.cell_layers(cells, height=CELL), *names)
     drawing: alt.LayerChart = alt.layer(rewards, tokens).resolve_scale(x="independent")
     return drawing.to_dict()
 
 
-def datum_cells(datum: Rows, y: int, end: int) -> Rows:
+def group_chart_cells(datum: Rows, y: int, end: int) -> Rows:
     """The cells of one datum, in lines that end before `end`: a target each, its advantage."""
     cells: Rows = []
     for row in datum:
@@ -73,14 +80,16 @@ def datum_cells(datum: Rows, y: int, end: int) -> Rows:
                 "kind": sign(row["advantage"]) if row["mask"] else pale,
             }
         )
-    widths = [max(22, 12 + draw.text_width(cell["label"])) for cell in cells]
+    widths = [max(22, 12 + draw.cell_text_width(cell["label"])) for cell in cells]
     return [
         {**cell, "left": left, "x": x, "right": right, "y": y + LINE * line}
-        for cell, (left, x, right, line) in zip(cells, draw.placed(widths, CELLS, end), strict=True)
+        for cell, (left, x, right, line) in zip(
+            cells, draw.place_cells(widths, CELLS, end), strict=True
+        )
     ]
 
 
-def group_rows(
+def group_chart_rows(
     members: Sequence[Sequence[Rows]], mean: float, at: str, end: int
 ) -> tuple[dict[str, Rows], int]:
     """The rows of the figure's tables in one of its two widths, and the pixels of its height."""
@@ -103,7 +112,7 @@ def group_rows(
             name = "no datum to train; its reward is in the mean" if empty else name
             words.append({"x": LEFT, "y": y, "words": name, "bold": ""})
             if not empty:
-                cells += datum_cells(datum, y, end)
+                cells += group_chart_cells(datum, y, end)
                 y = cells[-1]["y"]
             y += LINE
         y += 10
@@ -121,7 +130,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     Args:
         table: From `group_table`.
     """
-    by_letter = itertools.groupby(records(table), key=operator.itemgetter("letter"))
+    by_letter = itertools.groupby(figure_records(table), key=operator.itemgetter("letter"))
     members = [
         [[*datum] for _, datum in itertools.groupby(own, key=operator.itemgetter("datum"))]
         for _, own in by_letter
@@ -129,7 +138,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     heads = [datums[0][0] for datums in members]
     mean = sum(float(head["reward"]) for head in heads) / len(heads)
     (wide, height), (narrow, tall) = (
-        group_rows(members, mean, at, end) for at, end in (("wide", WIDE), ("narrow", NARROW))
+        group_chart_rows(members, mean, at, end) for at, end in (("wide", WIDE), ("narrow", NARROW))
     )
     told = " ".join(
         f"{head['letter']}: reward {number_text(head['reward'])}, "
@@ -145,5 +154,5 @@ def group_chart(table: pd.DataFrame) -> Figure:
         width=WIDE,
         height=height,
         narrow=tall,
-        bound=fluid(),
+        bound=fluid_figure_size(),
     )

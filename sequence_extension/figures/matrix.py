@@ -10,7 +10,13 @@ import pandas as pd
 
 from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, fluid, named, pixels, records
+from sequence_extension.figures.figure import (
+    Figure,
+    figure_data,
+    figure_pixels,
+    figure_records,
+    fluid_figure_size,
+)
 
 WIDE = 1000  # pixels of the figure; with less it is narrow
 ROWS = {"wide": 24, "narrow": 30}  # pixels of a row
@@ -25,25 +31,25 @@ TITLES = {
 }  # fmt: skip
 
 
-def by_room(wide: str | int, narrow: str | int) -> alt.ExprRef:
+def by_matrix_width(wide: str | int, narrow: str | int) -> alt.ExprRef:
     """One of two values, by the width that there is."""
     return alt.ExprRef(f"width < {WIDE} ? {narrow} : {wide}")
 
 
-def head_axis() -> alt.Axis:
+def matrix_chart_axis() -> alt.Axis:
     """Names of the policies above the cells: in lines, or upright where there is little room."""
     return alt.Axis(
         orient="top",
         title=None,
         labelOverlap=False,
         labelLimit=0,
-        labelExpr=by_room(
+        labelExpr=by_matrix_width(
             "split(replace(datum.label, 'whitesp', 'white-_sp'), '_')", "datum.label"
         ).expr,
-        labelAngle=by_room(0, -90),
-        labelAlign=by_room("'center'", "'left'"),
-        labelBaseline=by_room("'top'", "'middle'"),
-        labelPadding=by_room(HEADS["wide"] - 4, 4),
+        labelAngle=by_matrix_width(0, -90),
+        labelAlign=by_matrix_width("'center'", "'left'"),
+        labelBaseline=by_matrix_width("'top'", "'middle'"),
+        labelPadding=by_matrix_width(HEADS["wide"] - 4, 4),
     )
 
 
@@ -56,20 +62,26 @@ def matrix_template() -> Mapping[str, Any]:
     """
     # the menu of the last field stands first
     chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
-    left, right = by_room(**NAMES), alt.ExprRef(f"width - ({by_room(**NOTES).expr})")
-    x = alt.X(
-        "policy:N", sort=None, axis=head_axis(), scale=alt.Scale(range=[left, right], padding=0.04)
+    left, right = (
+        by_matrix_width(**NAMES),
+        alt.ExprRef(f"width - ({by_matrix_width(**NOTES).expr})"),
     )
-    rows = alt.Scale(domain=[-0.5, 0.5], range=[0, by_room(**ROWS)])
+    x = alt.X(
+        "policy:N",
+        sort=None,
+        axis=matrix_chart_axis(),
+        scale=alt.Scale(range=[left, right], padding=0.04),
+    )
+    rows = alt.Scale(domain=[-0.5, 0.5], range=[0, by_matrix_width(**ROWS)])
     y = alt.Y("place:Q", axis=None, scale=rows)
 
     def worded(table: str, wide: str = "wide", narrow: str = "narrow") -> alt.Chart:
         label = f"width < {WIDE} ? datum.{narrow} : datum.{wide}"
-        data = alt.Chart(named(table, "row", "place")).encode(y=y)
+        data = alt.Chart(figure_data(table, "row", "place")).encode(y=y)
         return data.transform_calculate(label=label)
 
     cells = worded("cells").encode(x=x)
-    box: dict[str, Any] = {"height": alt.ExprRef(f"({by_room(**ROWS).expr}) - 2")}
+    box: dict[str, Any] = {"height": alt.ExprRef(f"({by_matrix_width(**ROWS).expr}) - 2")}
     # black around white: to be seen on every cell and on both pages
     frame = [
         cells.transform_filter(chosen).mark_rect(
@@ -79,17 +91,17 @@ def matrix_template() -> Mapping[str, Any]:
     ]
 
     facts = (
-        alt.Chart(named("facts", "row", "place", "x"))
+        alt.Chart(figure_data("facts", "row", "place", "x"))
         .transform_filter(chosen)
         .transform_filter(f"(datum.at == 'narrow') == (width < {WIDE})")
-        .encode(x=pixels("x"), y=y)
+        .encode(x=figure_pixels("x"), y=y)
     )
     names = worded("rows")
     return alt.layer(
         cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
-        *draw.inked_labels(cells),
+        *draw.label_layers(cells),
         *frame,
-        draw.words(
+        draw.words_layer(
             names.transform_filter("!datum.title"),
             "label",
             x=left,
@@ -97,25 +109,27 @@ def matrix_template() -> Mapping[str, Any]:
             dx=-8,
             dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
         ),
-        draw.words(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
-        draw.words(worded("rows", "note", "split"), "label", x=right, dx=8),
-        draw.words(facts, baseline="top", lineHeight=LINE),
+        draw.words_layer(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
+        draw.words_layer(worded("rows", "note", "split"), "label", x=right, dx=8),
+        draw.words_layer(facts, baseline="top", lineHeight=LINE),
     ).to_dict()
 
 
-def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def matrix_chart_cells(
+    table: pd.DataFrame, groups: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables `cells` and `facts`: per group and policy, columns that split most first.
 
     Args:
         table: Of `matrix_table`.
         groups: Of `matrix_groups`, with place (rows from the top).
     """
-    known = {(row["renderer"], row["policy"]): row for row in records(table)}
+    known = {(row["renderer"], row["policy"]): row for row in figure_records(table)}
     splits = (table["datums"] > 1).groupby(table["policy"], sort=False).sum()
     policies = splits.sort_values(ascending=False, kind="stable").index
     end = groups["place"].max() + 1
     cells, facts = [], []
-    for row, group in enumerate(records(groups)):
+    for row, group in enumerate(figure_records(groups)):
         for policy in policies:
             members = [known[name, policy] for name in group["members"]]
             # the best known renderer speaks for its row
@@ -139,22 +153,29 @@ def matrix_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[pd.DataFram
     )
 
 
-def name_lines(name: str) -> str:
+def matrix_chart_names(name: str) -> str:
     """A name in two lines at most, broken at blanks and behind underscores."""
     # textwrap breaks behind hyphens
     wrapped = textwrap.wrap(name.replace("_", "-"), 17, max_lines=2, placeholder="…")
     return "\n".join(wrapped).replace("-", "_")
 
 
-def matrix_rows(groups: pd.DataFrame) -> pd.DataFrame:
+def matrix_chart_rows(groups: pd.DataFrame) -> pd.DataFrame:
     """The table `rows`: names of both parts and of all rows, with notes on these."""
     rows = [(-0.8, "", "", "split", "split", "")]
     for claims, part in groups.groupby("claims", sort=False):
         title = TITLES[str(claims)]
         rows.append((part["place"].iloc[0] - 1, title, title, "", "", "yes"))
         rows += [
-            (own["place"], own["label"], name_lines(own["label"]), own["note"], own["split"], "")
-            for own in records(part)
+            (
+                own["place"],
+                own["label"],
+                matrix_chart_names(own["label"]),
+                own["note"],
+                own["split"],
+                "",
+            )
+            for own in figure_records(part)
         ]
     return pd.DataFrame(rows, columns=["place", *ROWS, "note", "split", "title"])
 
@@ -175,7 +196,7 @@ def matrix_chart(
     """
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()
     groups = groups.assign(place=groups.index + parts)  # a row for the name of each part
-    cells, facts = matrix_cells(table, groups)
+    cells, facts = matrix_chart_cells(table, groups)
     policies = cells["policy"].unique().tolist()
     row = next((at for at, own in enumerate(groups["members"]) if first[0] in own), 0)
     chosen = {"row": row, "policy": first[1] if first[1] in policies else policies[0]}
@@ -200,7 +221,7 @@ def matrix_chart(
     verdicts = "; ".join(f"{counts.get(kind, 0)} cells: {VERDICTS[kind][1]}" for kind in VERDICTS)
     return Figure(
         template,
-        {"cells": cells, "rows": matrix_rows(groups), "facts": facts},
+        {"cells": cells, "rows": matrix_chart_rows(groups), "facts": facts},
         description=(
             f"Matrix of {table['renderer'].nunique()} renderers in {len(groups)} groups by "
             f"{len(policies)} pupils, each cell the datums over the turns of one rollout. "
@@ -209,7 +230,7 @@ def matrix_chart(
         width=WIDE,
         height=height,
         narrow=narrow,
-        bound=fluid(
+        bound=fluid_figure_size(
             ROWS["wide"] * count,
             padding={"left": 0, "right": 0, "top": 0, "bottom": FOOT},
             params=[{**template["params"][0], "value": [chosen], "bind": menus}],

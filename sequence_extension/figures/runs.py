@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, fluid, named
+from sequence_extension.figures.figure import Figure, figure_data, fluid_figure_size
 from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run, runs_finding
@@ -34,14 +34,14 @@ def runs_template() -> Mapping[str, Any]:
     )
 
     def spans(table: str, *numbers: str) -> alt.Chart:
-        data = alt.Chart(named(table, "datum", "start", "end", *numbers))
+        data = alt.Chart(figure_data(table, "datum", "start", "end", *numbers))
         return data.encode(x=x, x2="end:Q", y=y)
 
     runs, again = spans("runs"), spans("again")
     # a name stands where it fits
-    names = alt.Chart(named("runs", "datum", "start", "end")).encode(x=x, y=y)
+    names = alt.Chart(figure_data("runs", "datum", "start", "end")).encode(x=x, y=y)
     names = names.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
-    breaks = alt.Chart(named("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
+    breaks = alt.Chart(figure_data("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
     layers = alt.layer(
         runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
             fill=draw.FILL,
@@ -50,15 +50,15 @@ def runs_template() -> Mapping[str, Any]:
         again.mark_rule(strokeWidth=1.5).encode(
             y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
         ),
-        *draw.inked_labels(names, align="left", dx=10),
+        *draw.label_layers(names, align="left", dx=10),
         breaks.mark_tick(color=RED, thickness=3, bandSize=24),
-        *draw.break_sign(breaks.transform_filter("datum.sign")),
+        *draw.break_sign_layers(breaks.transform_filter("datum.sign")),
         spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
     )
     return layers.add_params(longest).to_dict()
 
 
-def runs_bars(
+def runs_chart_bars(
     runs: Sequence[Run], breaks: Sequence[tuple[int, int, str]], length: int, named: bool
 ) -> pd.DataFrame:
     """The table `runs`: a bar per turn and part, with its name where this has room.
@@ -74,7 +74,7 @@ def runs_bars(
         label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
         ahead = [at - run.start for datum, at, _ in breaks if datum == run.datum]
         free = min([at for at in ahead if 0 < at < run.length], default=run.length)
-        room = draw.text_width(label) + 14
+        room = draw.cell_text_width(label) + 14
         rows.append(
             {
                 **{"datum": run.datum, "start": run.start, "end": run.start + run.length},
@@ -87,7 +87,7 @@ def runs_bars(
     return pd.DataFrame(rows)
 
 
-def hatching(again: Sequence[tuple[int, int, int]], length: int) -> pd.DataFrame:
+def runs_chart_hatching(again: Sequence[tuple[int, int, int]], length: int) -> pd.DataFrame:
     """The table `again`: diagonals over what is read again, evenly over the whole width."""
     rows = []
     for datum, start, end in again:
@@ -120,8 +120,8 @@ def runs_chart(
     return Figure(
         runs_template(),
         {
-            "runs": runs_bars(runs, breaks, length, tall),
-            "again": hatching(again, length),
+            "runs": runs_chart_bars(runs, breaks, length, tall),
+            "again": runs_chart_hatching(again, length),
             "breaks": signs.assign(sign="yes" * tall),
             "shown": pd.DataFrame(frame, columns=["datum", "start", "end"]),
         },
@@ -131,7 +131,7 @@ def runs_chart(
         ),
         width=WIDTH,
         height=row * datums + 41,
-        bound=fluid(
+        bound=fluid_figure_size(
             row * datums,
             params=[{"name": "longest", "value": length}],
             padding={"left": 4, "right": 12, "top": 4, "bottom": 4},

@@ -8,7 +8,14 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, fluid, named, pixels, pixels_down, records
+from sequence_extension.figures.figure import (
+    Figure,
+    figure_data,
+    figure_pixels,
+    figure_pixels_down,
+    figure_records,
+    fluid_figure_size,
+)
 from sequence_extension.figures.palette import PALETTE, RED
 
 WIDTH, BETWEEN = 346, 34  # pixels of one drawing, and between the two
@@ -25,7 +32,7 @@ COLUMNS = {
 Rows = list[dict[str, Any]]
 
 
-def staircase_controls(
+def staircase_chart_controls(
     titles: tuple[str, ...], most: int, start: int
 ) -> tuple[alt.Parameter, alt.Parameter]:
     """The parameters of the menu and of the steps."""
@@ -46,25 +53,25 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         most: Turns at most.
         start: The scenario shown first.
     """
-    scenario, turns = staircase_controls(titles, most, start)
+    scenario, turns = staircase_chart_controls(titles, most, start)
 
     def shown(table: str, *numbers: str) -> alt.Chart:
         """What of a table stands in the chosen scenario, at this step and in this width."""
         return (
-            alt.Chart(named(table, "s", "turn", *numbers))
+            alt.Chart(figure_data(table, "s", "turn", *numbers))
             .transform_filter((alt.datum.s == scenario) & (alt.datum.turn < turns))
             .transform_filter(f"!datum.at || datum.at == (width < {WIDE} ? 'below' : 'beside')")
         )
 
     cells = shown("cells", "left", "x", "right", "y").encode(
-        y=pixels_down(), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
+        y=figure_pixels_down(), tooltip=["id:N", "label:N", "kind:N", "mask:N"]
     )
-    box = cells.encode(x=pixels("left"), x2="right:Q")
+    box = cells.encode(x=figure_pixels("left"), x2="right:Q")
     again = box.transform_filter("datum.kind == '='")  # narrow, a diagonal each: a hatch
     words = (
         shown("words", "shown", "x", "y")
         .transform_filter(f"!datum.shown || datum.shown == {turns.name}")
-        .encode(x=pixels("x"), y=pixels_down())
+        .encode(x=figure_pixels("x"), y=figure_pixels_down())
     )
     bracket = (
         shown("turns", "left", "right", "top", "bottom")
@@ -73,15 +80,17 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
         )
         .mark_rule(strokeWidth=2, strokeCap="square")
     )
-    breaks = shown("breaks", "x", "y", "edge", "line").encode(x=pixels("x"), y=pixels_down())
+    breaks = shown("breaks", "x", "y", "edge", "line").encode(
+        x=figure_pixels("x"), y=figure_pixels_down()
+    )
     return (
         alt.layer(
-            bracket.encode(x=pixels("left"), y=pixels_down("top"), y2="bottom:Q"),
+            bracket.encode(x=figure_pixels("left"), y=figure_pixels_down("top"), y2="bottom:Q"),
             *(
-                bracket.encode(x=pixels("left"), x2="right:Q", y=pixels_down(end))
+                bracket.encode(x=figure_pixels("left"), x2="right:Q", y=figure_pixels_down(end))
                 for end in ("top", "bottom")
             ),
-            *draw.token_cells(cells.transform_filter("datum.kind != '='"), height=CELL),
+            *draw.cell_layers(cells.transform_filter("datum.kind != '='"), height=CELL),
             again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
             again.encode(y2="y:Q").mark_rule(
                 strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
@@ -89,34 +98,34 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             box.transform_filter("datum.mask == '1'").mark_rule(
                 strokeWidth=3, yOffset=CELL / 2 + 3
             ),
-            *draw.word_layers(words, fontSize=14),
+            *draw.bold_words_layers(words, fontSize=14),
             breaks.mark_tick(color=RED, thickness=3, height=CELL + 6).encode(
-                x=pixels("edge"), y=pixels_down("line")
+                x=figure_pixels("edge"), y=figure_pixels_down("line")
             ),
-            *draw.break_sign(breaks),
+            *draw.break_sign_layers(breaks),
         )
         .add_params(scenario, turns)
         .to_dict()
     )
 
 
-def cell_lines(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
+def draw_staircase_cells(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
     """Cells on lines, each as wide as its text; of what is read again a narrow one per token."""
     drawn, widths = [], []
     for cell in cells:
         again = cell["kind"] == "="
-        label = "" if again else draw.token_label(cell["id"], cell["text"])
+        label = "" if again else draw.cell_label(cell["id"], cell["text"])
         count = cell["tokens"] if again else 1
         drawn += [{**cell, "label": label}] * count
-        widths += [AGAIN if again else max(26, draw.text_width(label) + 10)] * count
-    boxes = draw.placed(widths, left + LEFT, left + WIDTH)
+        widths += [AGAIN if again else max(26, draw.cell_text_width(label) + 10)] * count
+    boxes = draw.place_cells(widths, left + LEFT, left + WIDTH)
     return [
         {**cell, "left": start, "x": middle, "right": end, "y": y + LINE * line}
         for cell, (start, middle, end, line) in zip(drawn, boxes, strict=True)
     ]
 
 
-def draw_turn(
+def draw_staircase_turn(
     rows: Mapping[str, Rows], turn: Mapping[str, Any], cells: Rows, left: int, y: int, opens: bool
 ) -> int:
     """A turn: its name, behind that of its datum where it opens one, and a line for each part.
@@ -139,7 +148,7 @@ def draw_turn(
         if own := [cell for cell in cells if cell["part"] == part]:
             y += LINE - 2
             say(part, 12)
-            line = cell_lines(own, left, y)
+            line = draw_staircase_cells(own, left, y)
             rows["cells"].extend(line)
             if splits and part == "O":
                 kept = [cell["tokens"] for cell in own if cell["kind"] != "."]
@@ -154,7 +163,7 @@ def draw_turn(
     return y + LINE
 
 
-def draw_panel(
+def draw_staircase_panel(
     story: Mapping[str, Rows], title: str, most: int, left: int = 0, top: int = 0
 ) -> tuple[dict[str, Rows], int]:
     """One of the two drawings of a scenario: the rows of the figure's tables, and its height."""
@@ -170,7 +179,9 @@ def draw_panel(
     for turn in turns:
         opens = turn["datum"] != datum
         own = [cell for cell in cells if cell["turn"] == turn["turn"]]
-        y = draw_turn(rows, turn, own, left, y + 10 * (opens and datum is not None), opens)
+        y = draw_staircase_turn(
+            rows, turn, own, left, y + 10 * (opens and datum is not None), opens
+        )
         datum = turn["datum"]
     return rows, y - 10
 
@@ -191,7 +202,7 @@ def staircase_chart(
     titles, most = tables["scenarios"]["title"].tolist(), int(tables["scenarios"]["turns"].max())
     start = titles.index(first) if first in titles else 0
     by_panel = {
-        name: {key: records(rows) for key, rows in tables[name].groupby(["s", "panel"])}
+        name: {key: figure_records(rows) for key, rows in tables[name].groupby(["s", "panel"])}
         for name in ("turns", "cells", "steps")
     }
     drawn: dict[str, Rows] = {name: [] for name in COLUMNS}
@@ -201,9 +212,9 @@ def staircase_chart(
             {name: by_panel[name][number, panel] for name in by_panel}
             for panel in ("kept", "split")
         )
-        first_rows, height = draw_panel(kept, "Everything kept", most)
-        beside, tall = draw_panel(split, title, most, left=WIDTH + BETWEEN)
-        below, bottom = draw_panel(split, title, most, top=height + 20)
+        first_rows, height = draw_staircase_panel(kept, "Everything kept", most)
+        beside, tall = draw_staircase_panel(split, title, most, left=WIDTH + BETWEEN)
+        below, bottom = draw_staircase_panel(split, title, most, top=height + 20)
         heights.append((max(height, tall), bottom))
         for at, rows in (("", first_rows), ("beside", beside), ("below", below)):
             for name, own in rows.items():
@@ -225,5 +236,5 @@ def staircase_chart(
         width=WIDE,
         height=wide,
         narrow=narrow,
-        bound=fluid(),
+        bound=fluid_figure_size(),
     )

@@ -9,8 +9,8 @@ import pandas as pd
 
 from sequence_extension.alignment import strip_finding
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, named, pixels
-from sequence_extension.figures.theme import page_text
+from sequence_extension.figures.figure import Figure, figure_data, figure_pixels
+from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import number_text
 
 STRIP_LANES = [
@@ -45,7 +45,7 @@ def declare_strip() -> alt.LayerChart | alt.FacetChart:
     y = alt.Y("lane:N", title=None, scale=scale)
 
     # one row per position; each lane takes its label from the column of its name
-    table = alt.Chart(named("cells", "p", "left", "x", "right"))
+    table = alt.Chart(figure_data("cells", "p", "left", "x", "right"))
     tooltip = ["p:Q", "lane:N", "label:N", "turn:N", "id:N"]
     cells = (
         table.transform_fold(["input", "target", "mask", "advantage", "logprob"], ["lane", "label"])
@@ -54,7 +54,7 @@ def declare_strip() -> alt.LayerChart | alt.FacetChart:
         .encode(y=y, tooltip=tooltip)
     )
     position = table.transform_filter("datum.input && datum.target").encode(
-        x=pixels("x"), y=alt.YDatum("position"), text="p:Q"
+        x=figure_pixels("x"), y=alt.YDatum("position"), text="p:Q"
     )
     # the shift: every input moves one place to the left when it becomes a target
     moves = table.transform_window(after="lead(x)").transform_filter(
@@ -64,11 +64,11 @@ def declare_strip() -> alt.LayerChart | alt.FacetChart:
     return alt.layer(
         *draw.turn_layers(y),
         moves.mark_rule().encode(
-            x=pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
+            x=figure_pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
         ),
-        moves.mark_point(shape="triangle-down", size=70).encode(x=pixels("x"), y=head),
-        *draw.token_cells(cells),
-        position.mark_text(**page_text()),
+        moves.mark_point(shape="triangle-down", size=70).encode(x=figure_pixels("x"), y=head),
+        *draw.cell_layers(cells),
+        position.mark_text(**theme_text()),
         *draw.break_layers(
             alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
         ),
@@ -81,7 +81,7 @@ def strip_template() -> Mapping[str, Any]:
     return declare_strip().to_dict()
 
 
-def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+def strip_chart_cells(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     """The table `cells` of a strip: a row per position, the empty places at both ends included.
 
     Token p is the input of row p and the target of row p - 1, with what belongs to it there.
@@ -90,10 +90,10 @@ def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
         A row per position, as `COLUMNS` names it.
     """
     ids, parts = table["label"].tolist(), table["part"].tolist()
-    labels = [draw.token_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
+    labels = [draw.cell_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
     positions, turns = table["position"].tolist(), table["turn"].tolist()
     masks, advantages, logprobs = (
-        ["", *texts_of(table[name].tolist()[:-1], sign)]
+        ["", *strip_chart_texts(table[name].tolist()[:-1], sign)]
         for name, sign in (("mask", ""), ("advantage", "+"), ("logprob", ""))
     )
     kinds = ["M" if pair == ("A", "0") else pair[0] for pair in zip(parts, masks, strict=True)]
@@ -106,7 +106,7 @@ def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     inputs = [("", "", "")] * begins + own
     targets = [never] * begins + loss[1:] + [("",) * 6]
     pairs = list(zip(inputs, targets, strict=True))[: len(inputs) - (not ends)]
-    boxes = draw.places((left[0], right[0], *right[2:5]) for left, right in pairs)
+    boxes = draw.cell_places((left[0], right[0], *right[2:5]) for left, right in pairs)
     first = positions[0] - begins
     return [
         (first + at, *left, *right, *box)
@@ -114,7 +114,7 @@ def strip_columns(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     ]
 
 
-def texts_of(values: Sequence[float], sign: str) -> list[str]:
+def strip_chart_texts(values: Sequence[float], sign: str) -> list[str]:
     """Numbers as a strip shows them; `sign` stands before those above 0."""
     texts = {
         value: sign * (value > 0) + number_text(value).replace("-", "\u2212")
@@ -124,13 +124,13 @@ def texts_of(values: Sequence[float], sign: str) -> list[str]:
     return [texts.get(value, "NaN") for value in values]
 
 
-def strip_turns(
+def strip_chart_turns(
     cells: pd.DataFrame, table: pd.DataFrame, breaks: Sequence[int] = ()
 ) -> pd.DataFrame:
     """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets.
 
     Args:
-        cells: Of `strip_columns`.
+        cells: Of `strip_chart_cells`.
         table: What it was made from.
         breaks: Pixels of the lines through the inputs.
     """
@@ -144,7 +144,7 @@ def strip_turns(
     boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
     for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
         _, _, lefts, rights = zip(*(box for box in boxes if box[column] != ""), strict=True)
-        runs = draw.stretches(owners[later:], lefts, rights, () if later else breaks)
+        runs = draw.cell_stretches(owners[later:], lefts, rights, () if later else breaks)
         rows += [(lane, *run) for run in runs]
     return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
 
@@ -172,7 +172,7 @@ def strip_chart(
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
-    cells = pd.DataFrame(strip_columns(table), columns=COLUMNS, dtype=object)
+    cells = pd.DataFrame(strip_chart_cells(table), columns=COLUMNS, dtype=object)
     lefts = dict(zip(cells["p"], cells["left"], strict=True))
     marks = [
         (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
@@ -182,8 +182,8 @@ def strip_chart(
         STRIP_LANES,
         {
             "cells": cells,
-            "turns": strip_turns(cells, table, [left for left, _ in marks]),
-            "breaks": draw.break_words(marks, int(cells["right"].iloc[-1])),
+            "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
+            "breaks": draw.break_layers_table(marks, int(cells["right"].iloc[-1])),
         },
         f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",

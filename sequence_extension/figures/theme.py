@@ -36,7 +36,7 @@ def figure_theme() -> alt.theme.ThemeConfig:
     return cast("alt.theme.ThemeConfig", theme)
 
 
-def page_text(**mark: Any) -> dict[str, Any]:
+def theme_text(**mark: Any) -> dict[str, Any]:
     """A text mark outside of filled cells, for `mark_text`: in the colour of the page's theme.
 
     Unfilled, so that Vega takes the colour of its light or dark theme from the style; a fill

@@ -13,7 +13,7 @@ from sequence_extension.alignment import alignment_table, strip_facts, window
 from sequence_extension.break_table import break_marks, break_table, break_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.figures.causes import causes_chart, causes_finding
+from sequence_extension.figures.causes import causes_chart, causes_chart_title
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.formats.bounded import (
     MAX_PAGE_ROLLOUTS,
@@ -143,7 +143,7 @@ def sums_view(totals: Totals, source: str) -> str:
     parts = [f"<p>{line}</p>" for line in lines]
     if totals.causes:
         drawn = causes_chart(totals.causes)
-        parts.append(figure_box(drawn, causes_finding(totals.causes)).text)
+        parts.append(figure_box(drawn, causes_chart_title(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
         counted, title = counts_table(totals), "Causes and warnings, and what helps"
         box = table_box if len(counted) <= MOST_OPEN_COUNTS else details_table
