@@ -57,14 +57,14 @@ def _():
 def first_figure():
     # alone in its cell: here the page's style sheet reaches the menu inside the figure, and
     # keeps the figure's place by the cell's name until it is there
-    page.idea.figure()
+    page.idea.idea_figure()
     return
 
 
 @app.cell(hide_code=True)
 def first_table():
-    page.live.wait_for_browser()
-    mo.Html(page.idea.table())
+    page.live.wait_for_live_browser()
+    mo.Html(page.idea.idea_table_html())
     return
 
 
@@ -157,7 +157,9 @@ def three_turns():
 
 @app.cell(hide_code=True)
 def _(data):
-    mo.Html(page.html.cell_code(__file__, "three_turns") + page.editing.lanes_html(data).text)
+    mo.Html(
+        page.html.cell_code_html(__file__, "three_turns") + page.strips.strip_lanes_html(data).text
+    )
     return
 
 
@@ -205,7 +207,7 @@ def _(build, build_good):
     build_now = build.widget.answer()
     if build_now.diagnosis:
         build_good["diagnosis"] = build_now.diagnosis
-    diagnosis = build_good.get("diagnosis", page.reasons.example())
+    diagnosis = build_good.get("diagnosis", page.verdicts.verdict_example())
     return build_now, diagnosis
 
 
@@ -238,7 +240,7 @@ def _(build_now, settled):
 
 @app.cell(hide_code=True, expand_output=True)
 def _(settled):
-    mo.Html(page.strips.code_folds(settled.rollout))
+    mo.Html(page.editing.editing_code_folds(settled.rollout))
     return
 
 
@@ -266,7 +268,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _(diagnosis):
-    strip_place = page.strips.window_controls(diagnosis)
+    strip_place = page.strips.strip_window_controls(diagnosis)
     return (strip_place,)
 
 
@@ -321,7 +323,7 @@ def _():
 @app.cell(hide_code=True, expand_output=True)
 def _(diagnosis, strip_drawing, strip_place):
     strips_drawn = diagnosis
-    page.html.follows(page.strips.strips_view(diagnosis, strip_place, strip_drawing))
+    page.html.following_html(page.strips.strips_view(diagnosis, strip_place, strip_drawing))
     return (strips_drawn,)
 
 
@@ -329,14 +331,14 @@ def _(diagnosis, strip_drawing, strip_place):
 def _(build_now, strips_drawn):
     # What is folded or out of sight waits until the browser has drawn the strips anew.
     if build_now.serial:
-        page.live.wait_for_browser(0.12)
+        page.live.wait_for_live_browser(0.12)
     settled = strips_drawn
     return (settled,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(settled, strip_place):
-    page.html.follows(page.strips.facts_view(settled, strip_place))
+    page.html.following_html(page.strips.strip_facts_view(settled, strip_place))
     return
 
 
@@ -354,13 +356,13 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(settled):
-    page.html.follows(page.reasons.breaks_of(settled))
+    page.html.following_html(page.verdicts.verdict_breaks_view(settled))
     return
 
 
 @app.cell(hide_code=True)
 def _(settled):
-    page.html.follows(page.reasons.verdicts_view(settled))
+    page.html.following_html(page.verdicts.verdicts_view(settled))
     return
 
 
@@ -386,7 +388,7 @@ def _():
 
 @app.cell(hide_code=True)
 def _(settled):
-    page.html.follows(page.reasons.treatments_view(settled))
+    page.html.following_html(page.cost.cost_treatments_view(settled))
     return
 
 
@@ -412,7 +414,7 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(settled):
-    page.html.follows(page.reasons.cost_view(settled))
+    page.html.following_html(page.cost.cost_view(settled))
     return
 
 
@@ -439,14 +441,14 @@ def _():
         allow_select_none=False,
     )
     group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
-    page.html.control_panel({"preset": group_preset, "reset": group_reset})
+    page.html.control_panel_html({"preset": group_preset, "reset": group_reset})
     return group_preset, group_reset
 
 
 @app.cell(hide_code=True)
 def _(group_preset, group_reset):
     _ = group_reset.value  # a click makes the fields anew
-    group_fields = page.groups.reward_fields(group_preset.value)
+    group_fields = page.groups.group_reward_fields(group_preset.value)
     # The last group that could be read: it stays in sight while a field is being mended.
     group_good = {}
     return group_fields, group_good
@@ -454,7 +456,7 @@ def _(group_preset, group_reset):
 
 @app.cell(hide_code=True)
 def _(group_fields, group_good):
-    _result, group_issues = page.groups.read_rewards(group_fields.value)
+    _result, group_issues = page.groups.read_group_fields(group_fields.value)
     if _result is not None:
         group_good["result"] = _result
     group_result = group_good["result"]
@@ -464,7 +466,7 @@ def _(group_fields, group_good):
 
 @app.cell(hide_code=True, expand_output=True)
 def _(group_issues, group_result):
-    page.groups.result_view(group_result, stale=bool(group_issues))
+    page.groups.group_result_view(group_result, stale=bool(group_issues))
     return
 
 
@@ -474,10 +476,10 @@ def _(group_fields, group_issues):
     _fields = mo.vstack(
         [
             mo.md("One reward per turn, with spaces between; an empty field leaves a rollout out."),
-            page.groups.fields_view(group_fields, group_issues),
+            page.groups.group_fields_view(group_fields, group_issues),
         ]
     )
-    _fields if page.live.kernel_answers() else None
+    _fields if page.live.is_live_kernel() else None
     return
 
 
@@ -493,17 +495,17 @@ def group_call(group):
 
 @app.cell(hide_code=True)
 def _(advantages_P, data_D, group_issues, metadata_D):
-    _lines = page.html.printed(page.groups.batch_lines(advantages_P[0], data_D, metadata_D))
+    _lines = page.html.printed_html(page.groups.group_printout(advantages_P[0], data_D, metadata_D))
     mo.Html(
-        page.html.cell_code(__file__, "group_call")
-        + page.html.dimmed(_lines.text, stale=bool(group_issues)).text
+        page.html.cell_code_html(__file__, "group_call")
+        + page.html.dimmed_html(_lines.text, stale=bool(group_issues)).text
     )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
-    mo.Html(page.groups.mask_html())
+    mo.Html(page.groups.group_mask_html())
     return
 
 
@@ -552,7 +554,7 @@ def _():
     # a renderer, and a scripted pupil in place of a model
     renderer, _ = env.renderers.build_renderer("qwen3", env.vocabulary.offline_tokenizer())
     policy = env.policies.ScriptedPolicy(renderer, "reasoning")
-    mo.Html(page.html.cell_code(__file__, "sums_env"))
+    mo.Html(page.html.cell_code_html(__file__, "sums_env"))
     return policy, renderer
 
 
@@ -582,29 +584,29 @@ async def one_rollout(SumsEnv, policy, renderer, trajectory_to_data):
 @app.cell(hide_code=True)
 def _(sums_data, sums_trajectory):
     mo.Html(
-        page.html.cell_code(__file__, "one_rollout")
-        + page.html.printed(page.play.rollout_line(sums_trajectory, sums_data)).text
+        page.html.cell_code_html(__file__, "one_rollout")
+        + page.html.printed_html(page.episode.episode_printout(sums_trajectory, sums_data)).text
     )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
-    env_menu = page.play.endings_menu()
+    env_menu = page.episode.episode_menu()
     mo.vstack(
         [
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
-                f"and truncation. {page.play.two_renderers()} Where the next prompt is over "
-                "budget, `context_overflow_reward` takes the place of the last turn's own reward. "
-                "Where the first one is, nothing is trained, but that reward counts in the group; "
-                "its stop reason is `max_tokens`, as that of a cut answer."
+                f"and truncation. {page.episode.episode_menu_finding()} Where the next prompt is "
+                "over budget, `context_overflow_reward` takes the place of the last turn's own "
+                "reward. Where the first one is, nothing is trained, but that reward counts in the "
+                "group; its stop reason is `max_tokens`, as that of a cut answer."
             ),
             env_menu,
             mo.Html(
-                page.html.fold(
+                page.html.fold_markup(
                     "The code of TutorEnv, a start for your own",
-                    page.html.code_view(page.play.tutor_code(), "python").text,
+                    page.html.code_html(page.episode.episode_view_code(), "python").text,
                 )
             ),
         ]
@@ -614,40 +616,44 @@ def _():
 
 @app.cell(hide_code=True)
 def _(env_menu):
-    env_controls = page.play.controls(page.play.chosen_spec(env_menu))
-    env_model = page.play.model_field()
+    env_controls = page.episode.episode_controls(page.episode.episode_menu_spec(env_menu))
+    env_model = page.episode.episode_model_field()
     return env_controls, env_model
 
 
 @app.cell(hide_code=True)
 def _(env_model):
-    env_tokenizer, env_note = page.play.vocabulary(env_model.value)
+    env_tokenizer, env_note = page.episode.episode_field_tokenizer(env_model.value)
     return env_note, env_tokenizer
 
 
 @app.cell(hide_code=True)
 def _(env_controls, env_tokenizer):
-    env_episode, env_diagnosis = page.play.play(env_controls.value, env_tokenizer)
+    env_episode, env_diagnosis = page.episode.episode_from_controls(
+        env_controls.value, env_tokenizer
+    )
     return env_diagnosis, env_episode
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(env_controls, env_diagnosis, env_episode, env_menu):
-    page.play.stage(env_controls, env_episode, env_diagnosis, env_menu)
+    page.episode.episode_stage_view(env_controls, env_episode, env_diagnosis, env_menu)
     return
 
 
 @app.cell(hide_code=True)
 def _(env_model, env_note):
-    _field = page.html.fold("With the tokens of a real model", env_model.text)
+    _field = page.html.fold_markup("With the tokens of a real model", env_model.text)
     _note = env_note.text if env_note else ""
-    mo.Html(f"{_field}{_note}") if page.live.kernel_answers() else None
+    mo.Html(f"{_field}{_note}") if page.live.is_live_kernel() else None
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis, env_episode):
-    mo.Html(page.play.aftermath(env_episode, env_diagnosis)) if env_diagnosis else None
+    mo.Html(
+        page.episode.episode_aftermath_fold(env_episode, env_diagnosis)
+    ) if env_diagnosis else None
     return
 
 
@@ -667,9 +673,9 @@ def _():
     matrix_selector = page.matrix.matrix_selector()
     mo.vstack(
         [
-            mo.Html(page.matrix.matrix_words()),
-            page.matrix.matrix_view(page.matrix.matrix(), matrix_selector),
-            page.matrix.unbuilt_view(page.matrix.matrix()),
+            mo.Html(page.matrix.matrix_prose_html()),
+            page.matrix.matrix_view(page.matrix.page_matrix(), matrix_selector),
+            page.matrix.matrix_unbuilt_view(page.matrix.page_matrix()),
         ]
     )
     return (matrix_selector,)
@@ -677,14 +683,14 @@ def _():
 
 @app.cell(hide_code=True)
 def _(matrix_selector):
-    matrix_member = page.matrix.member_menu(matrix_selector)
+    matrix_member = page.matrix.matrix_member_menu(matrix_selector)
     return (matrix_member,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(matrix_member, matrix_selector):
-    _, _policy = page.matrix.chosen_cell(matrix_selector)
-    mo.Html(page.matrix.cell_fold(matrix_member, _policy))
+    _, _policy = page.matrix.matrix_selector_cell(matrix_selector)
+    mo.Html(page.matrix.matrix_cell_fold(matrix_member, _policy))
     return
 
 
@@ -703,7 +709,7 @@ def _():
             mo.md(
                 "### A real model as the pupil\n\nThrough the cookbook's `TinkerTokenCompleter`."
             ),
-            page.editing.field_grid(
+            page.html.field_grid_html(
                 [(matrix_model, None), (matrix_limit, None), (matrix_key.field, None)]
             ),
             matrix_ask,
@@ -721,8 +727,8 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
             matrix_model.value,
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
-    mo.stop(_episode is None, page.html.note(_problem, "error"))
-    mo.vstack(page.episodes.episode_view(_episode, sampled=True))
+    mo.stop(_episode is None, page.html.note_html(_problem, "error"))
+    mo.vstack(page.episode.episode_view(_episode, sampled=True))
     return
 
 
@@ -757,15 +763,15 @@ async def kept_rollout(
 @app.cell(hide_code=True)
 def _(kept_data, sums_data):
     mo.Html(
-        page.html.cell_code(__file__, "kept_rollout")
-        + page.html.printed(page.remedies.before_and_after(sums_data, kept_data)).text
+        page.html.cell_code_html(__file__, "kept_rollout")
+        + page.html.printed_html(page.comparison.comparison_printout(sums_data, kept_data)).text
     )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
-    page.remedies.comparison_view()
+    page.comparison.comparison_view()
     return
 
 
@@ -781,7 +787,7 @@ def _():
     true to what was sampled either way. Do not use it where the model must act in production as
     its template writes history, or where old reasoning would crowd out the task.
 
-    {page.remedies.keeping_prose()}
+    {page.comparison.comparison_prose()}
 
     A group of a recipe, one of the cookbook's training scripts, is wrapped without touching it:
     """)
@@ -810,15 +816,15 @@ def _(kept_trajectories, trajectory_to_data):
         for part in kept_trajectories.trajectories_G
     ]
     mo.Html(
-        page.html.cell_code(__file__, "kept_group")
-        + page.html.printed(f"datums per trajectory: {_datums}").text
+        page.html.cell_code_html(__file__, "kept_group")
+        + page.html.printed_html(f"datums per trajectory: {_datums}").text
     )
     return
 
 
 @app.cell(hide_code=True)
 def _():
-    two_agents = page.remedies.two_agents()
+    two_agents = seq.lineages.lineages_example()
     mo.md(r"""
     **Several agents in one rollout,** or one that goes back to an earlier conversation: keep one
     running sequence for each. `split_lineages` gives each turn to the longest sequence that it
@@ -842,8 +848,8 @@ def lineages(trajectory_to_data, two_agents):
 @app.cell(hide_code=True)
 def _(lineage_data, trajectory_to_data, two_agents):
     mo.Html(
-        page.html.cell_code(__file__, "lineages")
-        + page.html.printed(
+        page.html.cell_code_html(__file__, "lineages")
+        + page.html.printed_html(
             f"A, B, A, B as it is: {len(trajectory_to_data(two_agents, 1.0))} datums\n"
             f"parted:              {len(lineage_data)} datums"
         ).text
@@ -883,20 +889,20 @@ def _():
         label="or, without a file, text (here an example), read when you pause",
     )
     own_last = {}  # what could be read last: it stays while a text is being mended
-    page.html.control_panel({"upload": own_upload, "paste": own_paste})
+    page.html.control_panel_html({"upload": own_upload, "paste": own_paste})
     return own_last, own_paste, own_upload
 
 
 @app.cell(hide_code=True)
 def _():
-    own_tokenizer = page.files.tokenizer_field()  # None but before the editor
+    own_tokenizer = page.upload.upload_tokenizer_field()  # None but before the editor
     mo.as_html(own_tokenizer) if own_tokenizer is not None else None
     return (own_tokenizer,)
 
 
 @app.cell(hide_code=True)
 def _(own_tokenizer):
-    own_texts, _note = page.files.field_texts(
+    own_texts, _note = page.upload.upload_field_texts(
         None if own_tokenizer is None else own_tokenizer.value
     )
     mo.as_html(_note) if _note is not None else None
@@ -905,20 +911,20 @@ def _(own_tokenizer):
 
 @app.cell(hide_code=True)
 def _(own_last, own_paste, own_texts, own_upload):
-    own_read = page.files.read_input(own_upload, own_paste.value, own_last, own_texts)
+    own_read = page.upload.read_upload(own_upload, own_paste.value, own_last, own_texts)
     return (own_read,)
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_read):
-    page.files.reading_view(own_read)
+    page.upload.upload_view(own_read)
     return
 
 
 @app.cell(hide_code=True)
 def _(own_read):
-    own_table = page.files.rollout_menu(own_read)
-    page.html.dimmed(
+    own_table = page.upload.upload_rollout_menu(own_read)
+    page.html.dimmed_html(
         own_table.text, own_read.failed is not None
     ) if own_read.reading.rollouts else None
     return (own_table,)
@@ -926,28 +932,30 @@ def _(own_read):
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_read, own_table):
-    own_diagnosis = page.files.chosen_diagnosis(own_read, own_table)
-    page.files.chosen_view(own_read, own_diagnosis) if own_diagnosis else None
+    own_diagnosis = page.upload.upload_chosen_diagnosis(own_read, own_table)
+    page.upload.upload_chosen_view(own_read, own_diagnosis) if own_diagnosis else None
     return (own_diagnosis,)
 
 
 @app.cell(hide_code=True)
 def _(own_diagnosis):
-    own_place = page.files.place_menu(own_diagnosis)
+    own_place = page.upload.upload_place_menu(own_diagnosis)
     return (own_place,)
 
 
 @app.cell(hide_code=True)
 def _(own_diagnosis, own_place):
-    own_rows = page.files.datum_rows(own_diagnosis, own_place.value[0]) if own_diagnosis else []
-    own_start = page.files.start_slider(own_rows, own_place.value)
+    own_rows = (
+        page.upload.upload_datum_rows(own_diagnosis, own_place.value[0]) if own_diagnosis else []
+    )
+    own_start = page.upload.upload_start_slider(own_rows, own_place.value)
     return own_rows, own_start
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_diagnosis, own_place, own_read, own_rows, own_start):
     mo.Html(
-        page.files.window_fold(own_read, own_diagnosis, own_rows, own_place, own_start)
+        page.upload.upload_window_fold(own_read, own_diagnosis, own_rows, own_place, own_start)
     ) if own_diagnosis else None
     return
 
@@ -955,7 +963,7 @@ def _(own_diagnosis, own_place, own_read, own_rows, own_start):
 @app.cell(hide_code=True)
 def _():
     mo.Html(
-        page.html.fold("What can be read", mo.md(page.files.format_help()).text),
+        page.html.fold_markup("What can be read", mo.md(page.upload.upload_format_help()).text),
     )
     return
 
@@ -968,7 +976,9 @@ def _():
         rows=6,
         full_width=True,
     )
-    own_reader = page.matrix.renderer_menu("Read by renderer", env.renderers.renderer_names())
+    own_reader = page.matrix.matrix_renderer_menu(
+        "Read by renderer", env.renderers.renderer_names()
+    )
     return own_messages, own_reader
 
 
@@ -1031,7 +1041,7 @@ def _():
 def _():
     mo.md(
         "### People say, the code says\n\n"
-        + page.summary.misconception_table(page.summary.misconceptions())
+        + page.summary.summary_table(page.summary.summary_misconceptions())
     )
     return
 

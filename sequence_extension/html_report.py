@@ -20,7 +20,13 @@ from sequence_extension.figures.causes import causes_chart, causes_chart_title
 from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
-from sequence_extension.html import code_spans, fold, scroll_box, table_css, table_html
+from sequence_extension.markup import (
+    code_markup,
+    fold_markup,
+    markup_css,
+    scroll_markup,
+    table_markup,
+)
 from sequence_extension.overview import (
     MOST_OPEN_COUNTS,
     STAND_IN,
@@ -114,7 +120,7 @@ def figure_html(figure: Any, title: str, number: int) -> str:
         if lanes
         else ""
     )
-    box = scroll_box(figure_svg(figure, number), title)
+    box = scroll_markup(figure_svg(figure, number), title)
     return (
         f'<figure class="seq-figure"><figcaption><b>{html.escape(title)}</b></figcaption>'
         f'<div class="seq-body">{side}{box}</div></figure>'
@@ -123,7 +129,7 @@ def figure_html(figure: Any, title: str, number: int) -> str:
 
 def note(text: str, kind: str = "") -> str:
     """One sentence in a box."""
-    return f'<p class="seq-note {kind}">{code_spans(text)}</p>'
+    return f'<p class="seq-note {kind}">{code_markup(text)}</p>'
 
 
 def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
@@ -133,10 +139,10 @@ def break_section(diagnosis: Diagnosis, at: int, number: int) -> str:
     sentences = [cause_sentence(item), *item.hints]
     if not at or item.help != diagnosis.breaks[at - 1].help:  # said once for those in a row
         sentences.append(item.help)
-    words = "".join(f"<li>{code_spans(sentence)}</li>" for sentence in sentences)
-    facts = scroll_box(table_html(break_facts(table), merged=2), "The same facts as a table")
+    words = "".join(f"<li>{code_markup(sentence)}</li>" for sentence in sentences)
+    facts = scroll_markup(table_markup(break_facts(table), merged=2), "The same facts as a table")
     drawn = figure_html(break_chart(table), break_title(diagnosis, item), number)
-    return f"{drawn}<ul>{words}</ul>{fold('The same facts as a table', facts)}"
+    return f"{drawn}<ul>{words}</ul>{fold_markup('The same facts as a table', facts)}"
 
 
 def datum_figures(diagnosis: Diagnosis, number: int, advantage: float | None) -> str:
@@ -225,8 +231,10 @@ def rows_table(rows: Sequence[Row], links: Mapping[int, str]) -> str:
         ]
     ).astype({"inputs": "Int64", "read again": "Int64"})  # with gaps where nothing is read
     silent = [name for name in ("main cause", "group", "file") if not frame[name].any()]
-    table = table_html(frame.drop(columns=silent), "Worst first", name="seq-rollouts", links=links)
-    return scroll_box(table, "Rollouts, worst first")
+    table = table_markup(
+        frame.drop(columns=silent), "Worst first", name="seq-rollouts", links=links
+    )
+    return scroll_markup(table, "Rollouts, worst first")
 
 
 def sums_html(totals: Totals) -> str:
@@ -255,9 +263,9 @@ def sums_html(totals: Totals) -> str:
     counts = counts_table(totals)
     if len(counts):
         few, caption = len(counts) <= MOST_OPEN_COUNTS, "Causes and warnings, and what helps"
-        table = table_html(counts, caption * few, name="seq-told", code=["what helps"])
-        box = scroll_box(table, caption)
-        parts.append(box if few else fold(caption, box))
+        table = table_markup(counts, caption * few, name="seq-told", code=["what helps"])
+        box = scroll_markup(table, caption)
+        parts.append(box if few else fold_markup(caption, box))
     return "".join(parts)
 
 
@@ -265,7 +273,7 @@ def style() -> str:
     """The sheet, with the palette's colours as variables."""
     colours = "".join(f"--seq-{name}:{entry['fill']};" for name, entry in PALETTE.items())
     rules = files("sequence_extension").joinpath("report.css").read_text(encoding="utf-8")
-    return f":root{{{colours}}}\n{table_css()}{rules}"
+    return f":root{{{colours}}}\n{markup_css()}{rules}"
 
 
 def report_page(
@@ -319,7 +327,7 @@ def report_page(
         f"{rows_table(listed, links) if listed else ''}"
         f"{f'<p>{left:,} more rollouts are not listed; they are no worse.</p>' if left else ''}"
         f"{''.join(sections)}"
-        f'<p class="seq-muted">Made with {made}. {code_spans(FOOT)}</p></main></body></html>\n'
+        f'<p class="seq-muted">Made with {made}. {code_markup(FOOT)}</p></main></body></html>\n'
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from sequence_extension.cookbook import Trajectory, Transition, tinker
 from sequence_extension.elements import model_input_to_elements
+from sequence_extension.rollout import token_trajectory
 
 
 def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
@@ -71,3 +72,10 @@ def _closes(sequence: list[Any], excess: int) -> bool:
     if not sequence:
         return True
     return len(sequence) > 1 and isinstance(sequence[-1], int)
+
+
+def lineages_example() -> Trajectory:
+    """Two sub-agents that take turns, A B A B: each continues its own conversation."""
+    return token_trajectory(
+        [([1, 2], [3]), ([11, 12], [13]), ([1, 2, 3, 4], [5]), ([11, 12, 13, 14], [15])]
+    )

@@ -30,7 +30,7 @@ from sequence_extension.figures.strip import strip_chart
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.stream import iter_rollouts
 from sequence_extension.overview import WINDOW, window_places
-from sequence_extension.page.files import datum_rows
+from sequence_extension.page.upload import upload_datum_rows
 
 TURNS = 100
 SIZES = (8_000, 32_000, 128_000)
@@ -105,7 +105,7 @@ def bench_files() -> list[dict[str, Any]]:
                 datum, start = next(iter(window_places(diagnosis).values()))
                 marks = break_marks(diagnosis)
                 chart = runs_chart(diagnosis.runs, marks, shown=(datum, start, WINDOW))
-                seen = window(datum_rows(diagnosis, datum), start, WINDOW)
+                seen = window(upload_datum_rows(diagnosis, datum), start, WINDOW)
                 return len(json.dumps(chart.to_dict())), strip_chart(seen)
 
             def read(data: bytes = data) -> Any:

@@ -41,7 +41,7 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.drafts import drafts_to_rollout
 from sequence_extension.editor.scenarios import scenarios
 from sequence_extension.figures.strip import STRIP_WINDOW
-from sequence_extension.page.views import strip_figure
+from sequence_extension.page.strips import strip_view
 
 SIZES = (14, 512, 4_000)
 # Seconds from an edit to the redrawn strip, at most.
@@ -297,7 +297,7 @@ def work(tokens: int) -> float:
         diagnosis = diagnose(rollout)
         table = alignment_table(diagnosis.built, diagnosis.runs, scenario.vocab)
         rows = window(table[table["datum"] == 0], 0, STRIP_WINDOW)
-        return strip_figure(rows, break_marks(diagnosis))
+        return strip_view(rows, break_marks(diagnosis))
 
     return least(once, 5)
 

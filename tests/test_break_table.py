@@ -31,7 +31,7 @@ from sequence_extension.elements import element_id
 from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.cells import cell_text_width
 from sequence_extension.figures.strip import strip_chart
-from sequence_extension.page.views import break_drawings
+from sequence_extension.page.views import break_drawings_view
 from sequence_extension.rollout import Rollout, token_trajectory
 
 
@@ -116,7 +116,7 @@ def test_a_break_of_each_cause_is_drawn(case: dict[str, Any]) -> None:
     diagnosis = diagnose(case_rollout(case))
     causes = [found.cause for found in diagnosis.breaks]
     for most, drawn in ((None, len(set(causes))), (1, min(1, len(causes))), (99, len(causes))):
-        page = break_drawings(diagnosis, most).text
+        page = break_drawings_view(diagnosis, most).text
         assert page.count("<figure ") == drawn
         left = len(causes) - drawn
         assert (f"{left} more break" in page) == (left > 0)

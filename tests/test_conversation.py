@@ -29,7 +29,7 @@ from sequence_extension.env.messages import (
 from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.page.conversation import conversation_view
-from sequence_extension.page.html import details_table
+from sequence_extension.page.html import details_table_html
 from sequence_extension.turns import walk_turns
 
 # Renderers warn about conversations they were not made for; these tests give them many.
@@ -419,5 +419,5 @@ def test_pasted_markup_stays_text() -> None:
         found = conversation_rollout(read.messages, renderer)
         if found.rollout is not None:
             assert "<script>" not in conversation_view(found).text
-    page = details_table(conversation_everywhere(read.messages)).text
+    page = details_table_html(conversation_everywhere(read.messages)).text
     assert "<script>" not in page

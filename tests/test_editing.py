@@ -17,11 +17,11 @@ from sequence_extension.editor.drafts import TurnDraft, drafts_to_rollout
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.page.editing import (
     Edited,
-    diagnose_before,
-    edited,
-    editor_view,
-    outcome_html,
-    turn_chips,
+    editing_chips,
+    editing_diagnosis,
+    editing_outcome_html,
+    editing_view,
+    read_editing,
 )
 from sequence_extension.page.turns import TurnsEditor
 from sequence_extension.turns import walk_turns
@@ -37,14 +37,14 @@ def state_of(*drafts: TurnDraft, click: dict[str, Any] | None = None) -> dict[st
 
 def typed(*drafts: TurnDraft) -> Edited:
     """Turns as typed into the first scenario."""
-    return edited(state_of(*drafts))
+    return read_editing(state_of(*drafts))
 
 
 @pytest.mark.parametrize("hostile", ["<img src=x onerror=alert(1)>", '"><script>', "</p>"])
 def test_typed_markup_is_shown_as_text(hostile: str) -> None:
     """Invariant 1: what travels as HTML is escaped; the rest is plain data for `textContent`."""
     bad = typed(TurnDraft(hostile, hostile, hostile, hostile))
-    view = editor_view(replace(bad, click_issue=hostile, serial=0), note=hostile)
+    view = editing_view(replace(bad, click_issue=hostile, serial=0), note=hostile)
     pages = [view["lesson"], view["outcome"], view["click_issue"]]
     pages += [page for turn in view["turns"] for page in turn["issues"].values()]
     assert len(pages) >= 6
@@ -59,7 +59,7 @@ def test_typed_markup_is_shown_as_text(hostile: str) -> None:
 def test_the_view_tells_of_every_turn(key: str) -> None:
     """Invariant 2."""
     scenario = scenarios()[key]
-    view = editor_view(edited(state_of(*scenario.drafts) | {"scenario": key}))
+    view = editing_view(read_editing(state_of(*scenario.drafts) | {"scenario": key}))
     diagnosis = diagnose(scenario_rollout(scenario))
     assert [turn["splits"] for turn in view["turns"]] == [s.splits for s in diagnosis.spans]
     assert [turn["action"] for turn in view["turns"]] == [s.action for s in diagnosis.spans]
@@ -71,7 +71,7 @@ def test_the_view_tells_of_every_turn(key: str) -> None:
 
 def test_a_bad_token_marks_its_field_and_only_it() -> None:
     """Invariant 2: the turns before it keep their tokens."""
-    view = editor_view(typed(TurnDraft("1 2", "3"), TurnDraft("x", "4"), TurnDraft("5", "6")))
+    view = editing_view(typed(TurnDraft("1 2", "3"), TurnDraft("x", "4"), TurnDraft("5", "6")))
     assert view["stale"] is True
     assert [sorted(turn["issues"]) for turn in view["turns"]] == [[], ["ob"], []]
     assert [turn["readable"] for turn in view["turns"]] == [True, False, False]
@@ -81,13 +81,13 @@ def test_a_bad_token_marks_its_field_and_only_it() -> None:
 def test_a_click_changes_the_turns() -> None:
     """Invariant 3."""
     click = {"turn": 0, "position": 1, "what": "replace", "text": "9", "part": "observation"}
-    result = edited(state_of(TurnDraft("1 2", "3"), click=click))
+    result = read_editing(state_of(TurnDraft("1 2", "3"), click=click))
     assert result.drafts == (TurnDraft("1 9", "3"),)
-    assert editor_view(result)["drafts"][0]["ob"] == "1 9"
-    failed = edited(state_of(TurnDraft("1 2", "3"), click=click | {"text": "nine"}))
+    assert editing_view(result)["drafts"][0]["ob"] == "1 9"
+    failed = read_editing(state_of(TurnDraft("1 2", "3"), click=click | {"text": "nine"}))
     assert failed.drafts == (TurnDraft("1 2", "3"),)
     assert failed.diagnosis is not None
-    view = editor_view(failed)
+    view = editing_view(failed)
     assert "Turn 0, position 1: <code>nine</code> is not a token id" in view["click_issue"]
     assert view["stale"] is True
 
@@ -112,7 +112,7 @@ def test_every_answer_names_its_state() -> None:
 def test_chips_show_what_is_carried_and_where_it_breaks() -> None:
     def kinds(key: str) -> list[str]:
         rollout = scenario_rollout(scenarios()[key])
-        turns = turn_chips(
+        turns = editing_chips(
             rollout.trajectory, walk_turns(rollout.trajectory), rollout.vocab
         )  # fmt: skip
         letters = {"observation": "O", "action": "A", "masked": "M", "held": ".", "break": "X",
@@ -134,18 +134,20 @@ def test_turns_before_one_that_cannot_be_read_keep_their_chips() -> None:
         broken = [*drafts[:bad], replace(drafts[bad], ac="x"), *drafts[bad + 1 :]]
         rollout, issues = drafts_to_rollout(broken, chat.vocab, "typed")
         assert rollout is None
-        read = diagnose_before(broken, issues, chat.vocab)
+        read = editing_diagnosis(broken, issues, chat.vocab)
         assert (read.spans if read else ()) == whole.spans[:bad]
 
 
 def test_every_turn_that_blocks_is_named() -> None:
     drafts = [TurnDraft("1 2", "3", "-1")] * 11
     drafts[2] = TurnDraft("1", "x", "-1")
-    assert "1 field cannot be read (turn 2); the figures below" in outcome_html(typed(*drafts))
+    assert "1 field cannot be read (turn 2); the figures below" in editing_outcome_html(
+        typed(*drafts)
+    )
     drafts[10] = TurnDraft("1", "x", "-1")
     drafts[0] = TurnDraft("1 2", "3", "-1 -2")
     drafts[1] = TurnDraft("1 2", "3", "")
-    said = outcome_html(typed(*drafts))
+    said = editing_outcome_html(typed(*drafts))
     assert "2 fields cannot be read (turn 2, turn 10)" in said
     assert "logprobs do not match (turn 0, turn 1); the figures" in said
 
@@ -156,7 +158,7 @@ def test_long_turns_are_shown_around_the_break_and_at_the_end() -> None:
     rollout = typed(TurnDraft(many, "7"), second).rollout
     assert rollout is not None
     spans = walk_turns(rollout.trajectory)
-    _, chips = turn_chips(rollout.trajectory, spans, {})
+    _, chips = editing_chips(rollout.trajectory, spans, {})
     assert len(chips) < 130
     assert [chip.label for chip in chips if chip.kind == "break"] == ["5000"]
     assert [chip.kind for chip in chips].count("gap") == 2

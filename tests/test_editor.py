@@ -41,7 +41,7 @@ from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scen
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.native import record_to_json, rollout_to_native
-from sequence_extension.page.html import code_spans, code_view
+from sequence_extension.page.html import code_html, code_markup
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -483,7 +483,7 @@ def test_any_text_gives_a_rollout_or_sentences(drafts: Any) -> None:
 
 def test_a_code_block_cannot_be_left() -> None:
     rollout, _ = build([{"ob": "1 image(```\n````<b>, 2)", "ac": "3"}])
-    page = code_view(record_to_json(rollout_to_native(rollout)), "json").text
+    page = code_html(record_to_json(rollout_to_native(rollout)), "json").text
     assert "<b>" not in page
     assert page.count("<pre ") == 1
 
@@ -648,7 +648,7 @@ def test_an_unknown_scenario_is_named() -> None:
     scenario, _, note = read_address({"scenario": "<b>nope</b>"}, listed)
     assert scenario.key == "chat"
     assert "`<b>nope</b>`" in note
-    assert code_spans(note).count("<b>") == 0
+    assert code_markup(note).count("<b>") == 0
     assert "more than once" in read_address({"scenario": ["a", "b"]}, listed)[2]
 
 

@@ -53,9 +53,16 @@ from sequence_extension.figures.figure import figure_data
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart, strip_template
-from sequence_extension.page.html import figure_box, figure_html, note, table_html, token_cell
-from sequence_extension.page.strips import code_folds, facts_view
-from sequence_extension.page.style import asset, style_sheet
+from sequence_extension.page.editing import editing_code_folds
+from sequence_extension.page.html import (
+    figure_box_html,
+    figure_html,
+    note_html,
+    table_markup,
+    token_cell_html,
+)
+from sequence_extension.page.strips import strip_facts_view
+from sequence_extension.page.style import style_asset, style_sheet
 from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import visible_text
@@ -414,21 +421,21 @@ def parsed(page: str) -> tuple[list[str], list[dict[str, str]]]:
 @QUICK
 def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
     for text in texts:
-        tags, attributes = parsed(token_cell(text))
+        tags, attributes = parsed(token_cell_html(text))
         assert tags == ["span"]
         assert set(attributes[0]) == {"class", "style"}
-        tags, attributes = parsed(note(text, "error").text)
+        tags, attributes = parsed(note_html(text, "error").text)
         # a sentence may hold code between backticks
         assert tags == ["p", "b", *["code"] * (text.count("`") // 2)]
         assert not any(attributes[2:])
         cell = encodable(text)
-        page = table_html(pd.DataFrame({cell: [cell]}), caption=text)
+        page = table_markup(pd.DataFrame({cell: [cell]}), caption=text)
         assert set(parsed(page)[0]) <= {
             "table", "caption", "thead", "tbody", "tr", "th", "td"
         }  # fmt: skip
     figure = strip_chart(table_of(nasty_rollout(texts)))
     lanes = [(5, texts[0]), (9, texts[-1])]
-    box = figure_box(replace(figure, lanes=lanes), texts[0], texts[-1]).text
+    box = figure_box_html(replace(figure, lanes=lanes), texts[0], texts[-1]).text
     assert set(parsed(box)[0]) <= {
         "figure", "figcaption", "b", "span", "wbr", "div", "marimo-mime-renderer"
     }  # fmt: skip
@@ -436,13 +443,13 @@ def test_markup_in_texts_is_shown_not_obeyed(texts: list[str]) -> None:
 
 def test_cells_of_the_page_are_those_of_the_figures() -> None:
     parser = Tags()
-    cell = token_cell(" <b>", "A")
+    cell = token_cell_html(" <b>", "A")
     parser.feed(cell)
     assert "".join(parser.words) == "␣<b>"
     assert PALETTE["action"]["fill"] in cell
     # no fill of the editor's chips, of the legend or of the transcript is written anew
     for name in ("turns.css", "turns.js", "style.css"):
-        assert not re.search(r"#[0-9a-fA-F]{6}", asset(name)), name
+        assert not re.search(r"#[0-9a-fA-F]{6}", style_asset(name)), name
     root = style_sheet().split("}")[0]
     assert f"--seq-font:{FONT}" in root
     assert PALETTE["zero"]["fill"] in root.split("--seq-hatch:")[1]
@@ -574,10 +581,10 @@ def test_stretches_hold_every_token(stories: list[tuple[str, str, Any]]) -> None
 def test_what_is_folded_stays_light() -> None:
     """It is made anew after each edit: of 512 tokens plain code, and a row per stretch."""
     rollout = extending(512)
-    code = code_folds(rollout)
-    facts = facts_view(diagnose(rollout), None).text
+    code = editing_code_folds(rollout)
+    facts = strip_facts_view(diagnose(rollout), None).text
     assert "<span" not in code
-    assert "<span" in code_folds(extending(14))
+    assert "<span" in editing_code_folds(extending(14))
     for token in (1000, 1255, 150_000, 150_255):
         assert str(token) in code
         assert str(token) in facts

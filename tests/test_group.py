@@ -44,8 +44,8 @@ from sequence_extension.loss import (
     mask_lines,
     sent_to_loss,
 )
-from sequence_extension.page.html import note
-from sequence_extension.page.views import group_view
+from sequence_extension.page.groups import group_view
+from sequence_extension.page.html import note_html
 from sequence_extension.text import number_text, signed
 
 LETTERS = "ABCDEFGH"
@@ -299,7 +299,7 @@ def test_bad_rewards_get_one_sentence(text: str, turns: int, parts: tuple[str, .
     assert rewards is None
     assert issue is not None
     assert all(part in issue for part in parts), issue
-    assert "<script>" not in note(issue, "error").text
+    assert "<script>" not in note_html(issue, "error").text
 
 
 @quick

@@ -37,16 +37,16 @@ from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import FACTS, matrix_chart
 from sequence_extension.figures.palette import MATRIX_LOOK
-from sequence_extension.page.episodes import episode_view
+from sequence_extension.page.episode import episode_view
 from sequence_extension.page.matrix import (
-    chosen_cell,
-    matrix,
-    matrix_drawing,
-    matrix_prose,
+    matrix_member_menu,
+    matrix_prose_view,
     matrix_selector,
+    matrix_selector_cell,
+    matrix_unbuilt_view,
     matrix_view,
-    member_menu,
-    unbuilt_view,
+    page_matrix,
+    page_matrix_drawing,
 )
 from sequence_extension.text import visible_text
 
@@ -107,7 +107,9 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     assert row["verdict"] == "none"
     assert "needs a <vocabulary> of its own" in row["reason"]
     assert broken.iloc[1]["datums"] == 1
-    page = unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose(broken).text
+    page = (
+        matrix_unbuilt_view(broken).text + matrix_view(broken).text + matrix_prose_view(broken).text
+    )
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
     assert custom in drawn(broken).tables["rows"]["wide"].tolist()
@@ -256,7 +258,7 @@ def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
         f"claims extension; {(~claims & ~split).sum()} of {(~claims).sum()} stay one datum "
         "although theirs does not"
     )
-    prose = matrix_prose(table).text
+    prose = matrix_prose_view(table).text
     never = table.groupby("renderer")["datums"].min() > 1
     assert f"With {never.sum()} renderers no pupil" in prose
 
@@ -382,15 +384,15 @@ def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataF
 
 def test_what_is_chosen_in_the_matrix_is_what_is_played() -> None:
     selector = matrix_selector()
-    assert chosen_cell(selector) == (("qwen3",), "reasoning")
-    groups = matrix_groups(matrix())
+    assert matrix_selector_cell(selector) == (("qwen3",), "reasoning")
+    groups = matrix_groups(page_matrix())
     for row, members in enumerate(groups["members"]):
         clicked = {"cell": {"row": [row], "policy": ["plain"], "vlPoint": [1]}}
         selector._convert_value(clicked)
-        assert chosen_cell(selector) == (members, "plain")
-        assert tuple(member_menu(selector).options) == members
+        assert matrix_selector_cell(selector) == (members, "plain")
+        assert tuple(matrix_member_menu(selector).options) == members
     selector._convert_value({"cell": {}})  # a click beside all cells
-    assert chosen_cell(selector) == (("qwen3",), "reasoning")
+    assert matrix_selector_cell(selector) == (("qwen3",), "reasoning")
 
 
 def test_each_reader_has_a_matrix_of_their_own() -> None:
@@ -398,8 +400,12 @@ def test_each_reader_has_a_matrix_of_their_own() -> None:
     one, other = matrix_selector(), matrix_selector()
     assert one._id != other._id
     one._convert_value({"cell": {"row": [0], "policy": ["plain"], "vlPoint": [1]}})
-    assert chosen_cell(one)[1] == "plain"
-    assert chosen_cell(other) == chosen_cell(matrix_selector()) == (("qwen3",), "reasoning")
+    assert matrix_selector_cell(one)[1] == "plain"
+    assert (
+        matrix_selector_cell(other)
+        == matrix_selector_cell(matrix_selector())
+        == (("qwen3",), "reasoning")
+    )
 
 
 def test_marks_tell_what_colours_tell() -> None:
@@ -474,6 +480,8 @@ def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
 
 
 def test_the_page_keeps_a_place_for_both_forms() -> None:
-    figure, _ = matrix_drawing()
-    assert f"--height:{figure.height}px;--narrow:{figure.narrow}px;" in matrix_view(matrix()).text
+    figure, _ = page_matrix_drawing()
+    assert (
+        f"--height:{figure.height}px;--narrow:{figure.narrow}px;" in matrix_view(page_matrix()).text
+    )
     assert figure.narrow > figure.height

@@ -98,7 +98,7 @@ def test_readers_who_arrive_together_all_get_the_figure() -> None:
         "def read():\n"
         "    start.wait()\n"
         "    try:\n"
-        "        got.append(page.idea.figure().height > 0)\n"
+        "        got.append(page.idea.idea_figure().height > 0)\n"
         "    except BaseException as error:\n"
         "        got.append(repr(error))\n"
         "threads = [threading.Thread(target=read) for _ in range(5)]\n"
@@ -115,10 +115,16 @@ def test_readers_who_arrive_together_all_get_the_figure() -> None:
 def test_what_is_out_of_sight_waits_for_the_strips() -> None:
     """After an edit: its cells take what the cell of the strips, and a pause, hand on."""
     cells = SOURCE.split("@app.cell")
-    later = ("code_folds(", "facts_view(", "address_of(", "breaks_of(", "cost_view(")
-    for name in (*later, "verdicts_view(", "treatments_view("):
+    later = (
+        "editing_code_folds(",
+        "strip_facts_view(",
+        "address_of(",
+        "verdict_breaks_view(",
+        "cost_view(",
+    )
+    for name in (*later, "verdicts_view(", "cost_treatments_view("):
         (cell,) = [cell for cell in cells if name in cell]
         assert re.search(r"def _\([^)]*\bsettled\b", cell), name
     (pause,) = [cell for cell in cells if "return (settled,)" in cell]
     assert "strips_drawn" in pause
-    assert "wait_for_browser" in pause
+    assert "wait_for_live_browser" in pause

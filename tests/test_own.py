@@ -33,20 +33,20 @@ from sequence_extension.overview import (
     overview,
     window_places,
 )
-from sequence_extension.page.files import (
+from sequence_extension.page.episode import episode_field_tokenizer, episode_model_field
+from sequence_extension.page.upload import (
     Read,
-    chosen_diagnosis,
-    datum_rows,
-    diagnosis_views,
-    field_texts,
-    read_input,
-    reading_view,
-    rollout_menu,
-    tokenizer_field,
-    window_fold,
-    window_views,
+    read_upload,
+    upload_chosen_diagnosis,
+    upload_datum_rows,
+    upload_field_texts,
+    upload_rollout_menu,
+    upload_rollout_views,
+    upload_tokenizer_field,
+    upload_view,
+    upload_window_fold,
+    upload_window_views,
 )
-from sequence_extension.page.play import model_field, vocabulary
 from sequence_extension.report import rollout_row
 from sequence_extension.report_text import Paint, rollout_lines
 from sequence_extension.verdicts import verdicts
@@ -58,9 +58,9 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 def shown(*trajectories: Any) -> str:
     reading = read_bounded(json.dumps(list(trajectories)))
-    views = [reading_view(Read(reading, overview(reading.rollouts), "rollouts.json"))]
+    views = [upload_view(Read(reading, overview(reading.rollouts), "rollouts.json"))]
     for rollout in reading.rollouts:
-        views += diagnosis_views(diagnose(rollout))
+        views += upload_rollout_views(diagnose(rollout))
     return "".join(view.text for view in views)
 
 
@@ -87,11 +87,11 @@ def test_window_starts_at_the_first_break() -> None:
     mark = break_marks(diagnosis)[0]
     assert datum == mark[0]
     assert start <= mark[1] < start + WINDOW
-    rows = datum_rows(diagnosis, datum)
+    rows = upload_datum_rows(diagnosis, datum)
     table = alignment_table(diagnosis.built, diagnosis.runs)
     assert rows["token"].tolist() == table[table["datum"] == datum]["token"].tolist()
     for place in (0, start, len(rows) - 2):
-        assert len(window_views(diagnosis, rows, place)) == 3
+        assert len(upload_window_views(diagnosis, rows, place)) == 3
 
 
 def test_example_is_valid_and_holds_a_split() -> None:
@@ -106,20 +106,20 @@ def test_example_is_valid_and_holds_a_split() -> None:
 def test_what_could_be_read_stays_while_a_text_is_mended() -> None:
     """Invariant 4."""
     last: dict[str, Read] = {}
-    good = read_input(NO_FILE, example_rollouts(), last)
+    good = read_upload(NO_FILE, example_rollouts(), last)
     assert (good.source, good.failed) == ("the text", None)
     for text in ("{", "", "[]", "x" * 2_000_000):
-        mended = read_input(NO_FILE, text, last)
+        mended = read_upload(NO_FILE, text, last)
         assert mended.overview is good.overview
-        told = reading_view(mended).text
+        told = upload_view(mended).text
         assert "No rollout in the text can be shown. Still shown: the text, read before." in told
         assert "role" in told or text == "[]"
         assert "<b>3 rollouts</b>" in told
     broken = SimpleNamespace(value=(1,), contents=lambda: b"\x80\x02pickle", name=lambda: "a.pt")
-    told = reading_view(read_input(broken, example_rollouts(), last)).text
+    told = upload_view(read_upload(broken, example_rollouts(), last)).text
     assert "No rollout in the file a.pt can be shown. Still shown: the text" in told
-    assert read_input(NO_FILE, example_rollouts(), last).failed is None
-    nothing = reading_view(read_input(NO_FILE, "{", {})).text
+    assert read_upload(NO_FILE, example_rollouts(), last).failed is None
+    nothing = upload_view(read_upload(NO_FILE, "{", {})).text
     assert "No rollout in the text can be shown.</" in nothing
     assert "Still" not in nothing
 
@@ -147,28 +147,28 @@ def test_a_tokenizer_gives_tokens_their_texts(tokenizer_folder: Path) -> None:
     turns = rollout["transitions"]
     turns[1]["ob"].append(10**6)  # beyond the vocabulary
     last: dict[str, Read] = {}
-    first = read_input(NO_FILE, json.dumps([rollout]), last)
+    first = read_upload(NO_FILE, json.dumps([rollout]), last)
     assert "retokenised" not in first.overview.totals.causes
-    texts, problem = field_texts(f" {tokenizer_folder} ")
+    texts, problem = upload_field_texts(f" {tokenizer_folder} ")
     assert problem is None
-    kept = read_input(NO_FILE, "{", last, texts)
+    kept = read_upload(NO_FILE, "{", last, texts)
     assert kept.failed is not None
-    again = read_input(NO_FILE, "{", last, texts)
+    again = read_upload(NO_FILE, "{", last, texts)
     assert again.overview is kept.overview  # not diagnosed once more
-    for read in (kept, read_input(NO_FILE, json.dumps([rollout]), {}, texts)):
+    for read in (kept, read_upload(NO_FILE, json.dumps([rollout]), {}, texts)):
         assert read.overview.totals.causes["retokenised"] == 1
-        assert "retokenised" in reading_view(read).text
-        diagnosis = chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
+        assert "retokenised" in upload_view(read).text
+        diagnosis = upload_chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
         assert diagnosis is not None
-        rows = datum_rows(diagnosis, 1)
+        rows = upload_datum_rows(diagnosis, 1)
         assert {"hello", "<|end|>", ""} <= set(rows["text"])
-        assert diagnosis_views(diagnosis)
+        assert upload_rollout_views(diagnosis)
     own = {**rollout, "vocab": {str(turns[0]["ob"][0]): "own"}}
-    read = read_input(NO_FILE, json.dumps([own]), {}, texts)
-    diagnosis = chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
+    read = read_upload(NO_FILE, json.dumps([own]), {}, texts)
+    diagnosis = upload_chosen_diagnosis(read, SimpleNamespace(value={"chosen": 0}))
     assert diagnosis is not None
-    assert datum_rows(diagnosis, 1)["text"].iloc[0] == "own"
-    assert read_input(NO_FILE, json.dumps([rollout]), last).texts is None
+    assert upload_datum_rows(diagnosis, 1)["text"].iloc[0] == "own"
+    assert read_upload(NO_FILE, json.dumps([rollout]), last).texts is None
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_what_is_no_tokenizer_is_said_beside_the_field(
     (tokenizer_folder / "broken.json").write_text("{")
     (tokenizer_folder / "nested.json").write_text("[" * 100_000)
     typed = name.format(folder=tokenizer_folder)
-    texts, problem = field_texts(typed)
+    texts, problem = upload_field_texts(typed)
     assert texts is None
     assert problem is not None
     seated("edit", True)
-    for sentence in (problem.text, vocabulary(typed)[1].text):
+    for sentence in (problem.text, episode_field_tokenizer(typed)[1].text):
         assert words in sentence
         assert "<img" not in sentence
         assert not set("\x00\x1b\u202e") & set(sentence)
@@ -218,17 +218,17 @@ def test_what_is_no_tokenizer_is_said_beside_the_field(
 def test_an_empty_field_names_no_tokenizer() -> None:
     """Invariant 5."""
     for name in (None, "", "  \t"):
-        assert field_texts(name) == (None, None)
-        assert vocabulary(name)[1] is None
+        assert upload_field_texts(name) == (None, None)
+        assert episode_field_tokenizer(name)[1] is None
 
 
 def test_strangers_read_no_folder(tokenizer_folder: Path, seated: Any) -> None:
     """Invariant 5: a served app has no such field, and takes names of models alone."""
     for mode, reader, live in (("edit", True, True), ("edit", False, False), ("run", True, False)):
         seated(mode, reader)
-        assert (tokenizer_field() is not None) is live
-        assert ("folder" in model_field().text) is live
-        loaded, sentence = vocabulary(str(tokenizer_folder))
+        assert (upload_tokenizer_field() is not None) is live
+        assert ("folder" in episode_model_field().text) is live
+        loaded, sentence = episode_field_tokenizer(str(tokenizer_folder))
         assert ("Type a model as owner/name" in sentence.text) is not live
         assert hasattr(loaded, "vocab_size") is live
 
@@ -253,13 +253,13 @@ def test_advantages_of_a_group_that_was_not_read_whole_say_so() -> None:
     """Beside the column, and beside the strip that shows them; nothing where all is there."""
 
     def words(*trajectories: Any) -> tuple[bool, bool]:
-        read = read_input(NO_FILE, "\n".join(map(json.dumps, trajectories)), {})
-        menu = rollout_menu(read)
-        diagnosis = chosen_diagnosis(read, menu)
+        read = read_upload(NO_FILE, "\n".join(map(json.dumps, trajectories)), {})
+        menu = upload_rollout_menu(read)
+        diagnosis = upload_chosen_diagnosis(read, menu)
         assert diagnosis is not None
         place = SimpleNamespace(value=(0, 0))
-        told = window_fold(
-            read, diagnosis, datum_rows(diagnosis, 0), place, SimpleNamespace(value=0)
+        told = upload_window_fold(
+            read, diagnosis, upload_datum_rows(diagnosis, 0), place, SimpleNamespace(value=0)
         )
         sentence = "centred on the rollouts that could be read"
         return sentence in menu.widget.label, sentence in told
@@ -282,13 +282,13 @@ CASES = (ROOT / "tests" / "cases.jsonl").read_bytes()
 def test_every_rollout_can_be_chosen(index: int) -> None:
     """What the app shows of the chosen rollout: also of one that the cookbook refuses."""
     diagnosis = diagnose(read_bounded(CASES).rollouts[index])
-    assert diagnosis_views(diagnosis)
+    assert upload_rollout_views(diagnosis)
     datums = len(diagnosis.built.data)
     for datum, start in window_places(diagnosis).values():
-        rows = datum_rows(diagnosis, datum)
+        rows = upload_datum_rows(diagnosis, datum)
         assert rows.empty is (datums == 0)
         if datums:
-            assert window_views(diagnosis, rows, start)
+            assert upload_window_views(diagnosis, rows, start)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
     (rollout,) = read_bounded(json.dumps({"transitions": turns})).rollouts
     diagnosis = diagnose(rollout)
     assert diagnosis.built.error_code is not None
-    assert datum_rows(diagnosis, 0).empty
+    assert upload_datum_rows(diagnosis, 0).empty
     said = [sentence for verdict in verdicts(diagnosis) for sentence in verdict.sentences]
     said += [verdict.label for verdict in verdicts(diagnosis)]
     said += [turn_words(span, refused=True) for span in diagnosis.spans]

@@ -29,7 +29,7 @@ MODULES = {
 # The line of design: rooms and modules, the earlier ones first; those of one row may use each
 # other. A module of a room that is named on its own stands there.
 LINE = """
-    __init__ text html streams
+    __init__ text markup streams
     cookbook
     elements edits
     rollout tokenizers

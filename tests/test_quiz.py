@@ -8,7 +8,7 @@ import pytest
 
 from sequence_extension.editor.rewards import group_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.page.questions import pose, quiz_questions
+from sequence_extension.page.questions import all_questions, pose_question
 from sequence_extension.page.quiz import quiz_card, quiz_score, quiz_verdict
 
 Turns = list[tuple[list[int], list[int]]]
@@ -33,7 +33,7 @@ def as_turns(trajectory: Any) -> Turns:
 
 @pytest.fixture(scope="module")
 def questions() -> dict[str, Any]:
-    asked = quiz_questions()
+    asked = all_questions()
     by_key = {question.key: question for question in asked}
     assert len(by_key) == len(asked) >= 5
     return by_key
@@ -52,7 +52,7 @@ def test_the_right_answer_has_no_favourite_place(questions: dict[str, Any]) -> N
 
 
 def test_questions_are_the_same_each_time(questions: dict[str, Any]) -> None:
-    assert {question.key: question for question in quiz_questions()} == questions
+    assert {question.key: question for question in all_questions()} == questions
 
 
 def test_datums(questions: dict[str, Any]) -> None:
@@ -152,11 +152,11 @@ def test_checker(questions: dict[str, Any]) -> None:
 
 
 def test_pose_leaves_out_accidental_right_answers() -> None:
-    question = pose("k", "?", 3, [3, 10, 10, 2], "because")
+    question = pose_question("k", "?", 3, [3, 10, 10, 2], "because")
     assert question.options == ("2", "3", "10")
     assert question.right == "3"
     with pytest.raises(ValueError, match="at least two"):
-        pose("k", "?", 3, [3, 4], "because")
+        pose_question("k", "?", 3, [3, 4], "because")
 
 
 def test_verdict_and_score(questions: dict[str, Any]) -> None:

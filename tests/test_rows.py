@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sequence_extension.page.rows import RowTable, cell_text
+from sequence_extension.page.rows import RowTable, row_cell_text
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from sequence_extension.page.rows import RowTable, cell_text
 )
 def test_every_value_has_a_text(value: Any, text: str) -> None:
     """Invariant 1."""
-    assert cell_text(value) == text
+    assert row_cell_text(value) == text
 
 
 def test_the_browser_gets_texts_and_the_kinds_of_columns() -> None:

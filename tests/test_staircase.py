@@ -196,7 +196,7 @@ def test_the_break_stands_at_its_position(
 def test_the_page_keeps_the_place_of_the_first_figure() -> None:
     sheet = (ROOT / "assets" / "layout.css").read_text(encoding="utf-8")
     wide, narrow = map(int, re.findall(r"first_figure\]\{min-height:(\d+)px", sheet))
-    drawn = idea.figure()
+    drawn = idea.idea_figure()
     # with its menu: a line where it is wide, two on a phone
     assert 30 <= wide - drawn.height <= 60
     assert 60 <= narrow - drawn.narrow <= 100

@@ -10,7 +10,7 @@ import tinker_cookbook
 from tinker_cookbook.completers import TokensWithLogprobs
 
 from sequence_extension.datums import build_datums
-from sequence_extension.page.summary import misconception_table, misconceptions
+from sequence_extension.page.summary import summary_misconceptions, summary_table
 from sequence_extension.rollout import token_trajectory
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +23,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    listed = misconceptions()
+    listed = summary_misconceptions()
     assert len({one.key for one in listed}) == len(listed)
     return {one.key: one for one in listed}
 
@@ -83,7 +83,7 @@ def test_facts_by_hand(told: dict[str, Any], key: str, facts: tuple[str, ...]) -
 
 
 def test_table_has_a_row_each(told: dict[str, Any]) -> None:
-    lines = misconception_table(list(told.values())).splitlines()
+    lines = summary_table(list(told.values())).splitlines()
     assert len(lines) == len(told) + 2
     assert all(line.count(" | ") == 1 for line in lines)
 

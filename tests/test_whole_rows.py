@@ -11,7 +11,7 @@ from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, always_splitting, whole_row_reasons
-from sequence_extension.page.matrix import matrix_prose
+from sequence_extension.page.matrix import matrix_prose_view
 
 QUESTION, ANSWER = "What is 8 + 8?", "It is 16."
 
@@ -73,7 +73,7 @@ def test_a_break_in_the_prompt_is_there_whatever_is_sampled(
 def test_each_reason_is_told_once_with_its_count(
     table: pd.DataFrame, reasons: dict[str, list[str]]
 ) -> None:
-    prose = matrix_prose(table).text
+    prose = matrix_prose_view(table).text
     for reason in REASONS:
         words = REASONS[reason].split("`")[0]
         count = f"{len(reasons[reason])} {words}" if reason in reasons else words

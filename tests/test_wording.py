@@ -21,7 +21,8 @@ from sequence_extension.break_table import (
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.elements import image_label
-from sequence_extension.page.views import break_figure, verdict_list
+from sequence_extension.page.verdicts import verdict_list_view
+from sequence_extension.page.views import break_view
 from sequence_extension.remedies import remedy
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import break_headline, cause_sentence, turn_words
@@ -153,8 +154,8 @@ def test_texts_are_escaped_wherever_html_is_made() -> None:
     turns = [([1, 2, 3], [4, 5, 6]), ([1, 2, 5, 6, 7], [8])]
     diagnosis = diagnose(make_rollout(*turns, vocab=vocab))
     (found,) = diagnosis.breaks
-    page = verdict_list(verdicts(diagnosis)).text
-    page += break_figure(break_table(diagnosis, found), evil).text
+    page = verdict_list_view(verdicts(diagnosis)).text
+    page += break_view(break_table(diagnosis, found), evil).text
     assert "<img" not in page
     assert "&lt;img" in page
 
@@ -164,7 +165,7 @@ def test_verdict_list_joins_turns_that_extend() -> None:
     for turn in range(60):
         turns.append((held, [100 + turn]))
         held = [*held, 100 + turn, 200 + turn]
-    page = verdict_list(verdicts(diagnose(make_rollout(*turns)))).text
+    page = verdict_list_view(verdicts(diagnose(make_rollout(*turns)))).text
     assert "Turns 1 to 59" in page
     assert page.count("<li class=") == 2
 
@@ -182,7 +183,7 @@ def test_cause_and_remedy_are_said_once() -> None:
 
 def test_verdict_list_is_capped() -> None:
     turns = [([turn, 1000 + turn], [2000 + turn]) for turn in range(60)]
-    page = verdict_list(verdicts(diagnose(make_rollout(*turns)))).text
+    page = verdict_list_view(verdicts(diagnose(make_rollout(*turns)))).text
     assert page.count("<li class=") == 40
     assert "20 more turns are left out here" in page
 

@@ -18,12 +18,12 @@ from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.vocabulary import offline_tokenizer
 from sequence_extension.overview import STAND_IN
 from sequence_extension.page.html import (
-    details_table,
-    fold,
-    note,
-    table_box,
+    details_table_html,
+    fold_markup,
+    note_html,
+    table_box_html,
 )
-from sequence_extension.page.views import break_drawings
+from sequence_extension.page.views import break_drawings_view
 from sequence_extension.remedies import remedy
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text
@@ -49,14 +49,14 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
                 "verdict": turn_words(span) + why,
             }
         )
-    notes = "".join(note(text, "look").text for text in found.notes)
+    notes = "".join(note_html(text, "look").text for text in found.notes)
     return mo.vstack(
         [
-            table_box(pd.DataFrame(rows), "The assistant's messages as turns"),
+            table_box_html(pd.DataFrame(rows), "The assistant's messages as turns"),
             *([mo.Html(notes)] if notes else []),
-            *([break_drawings(diagnosis)] if diagnosis.breaks else []),
-            *[note(remedy(item, renderer)) for item in diagnosis.breaks[:1]],
-            note(
+            *([break_drawings_view(diagnosis)] if diagnosis.breaks else []),
+            *[note_html(remedy(item, renderer)) for item in diagnosis.breaks[:1]],
+            note_html(
                 f"No model was asked, so the logprobs of {number_text(PLACEHOLDER_LOGPROB)} are "
                 f"invented; {STAND_IN}."
             ),
@@ -65,7 +65,7 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
 
 
 @lru_cache(maxsize=16)
-def everywhere_view(text: str) -> mo.Html:
+def conversation_everywhere_view(text: str) -> mo.Html:
     """One conversation under every renderer; those that behave alike share a row.
 
     Args:
@@ -78,27 +78,29 @@ def everywhere_view(text: str) -> mo.Html:
     table["renderer"] = [f"`{name}`" for name in table["renderer"]]
     alike = renderers_alike(table)
     alike = alike if alike["note"].any() else alike.drop(columns="note")
-    return details_table(alike, "The same conversation under every renderer", code=["renderer"])
+    return details_table_html(
+        alike, "The same conversation under every renderer", code=["renderer"]
+    )
 
 
-def conversation_result(text: str, renderer: str) -> Any:
+def conversation_result_view(text: str, renderer: str) -> Any:
     """The verdict on pasted messages under one renderer, and under every other as a table."""
     read = parse_conversation(text)
     if read.issues:
-        return mo.vstack([note(sentence, "error") for sentence in read.issues[:5]])
+        return mo.vstack([note_html(sentence, "error") for sentence in read.issues[:5]])
     built, reason = build_renderer(renderer, offline_tokenizer())
     if built is None:
-        return note(reason, "error")
+        return note_html(reason, "error")
     result = conversation_rollout(read.messages, built)
     return mo.vstack(
         [
-            *[note(sentence, "error") for sentence in result.issues[:5]],
+            *[note_html(sentence, "error") for sentence in result.issues[:5]],
             *(
                 [conversation_view(result, renderer)]
                 if result.rollout and not result.issues
                 else []
             ),
-            everywhere_view(text),
+            conversation_everywhere_view(text),
         ]
     )
 
@@ -114,5 +116,7 @@ def conversation_fold(messages: Any, reader: Any) -> str:
         "Each answer becomes a turn, its prompt and its action as the renderer writes them. No "
         "model is asked, so the verdict is about messages and renderer alone."
     )
-    result = mo.as_html(conversation_result(messages.value, reader.value)).text
-    return fold("Only the messages? Paste a conversation", f"{lead.text}{messages}{reader}{result}")
+    result = mo.as_html(conversation_result_view(messages.value, reader.value)).text
+    return fold_markup(
+        "Only the messages? Paste a conversation", f"{lead.text}{messages}{reader}{result}"
+    )

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import marimo as mo
-
-from sequence_extension.cookbook import Trajectory, tinker
+from sequence_extension.cookbook import Trajectory
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.clicks import Click, apply_click
+from sequence_extension.editor.code import rollout_to_code
 from sequence_extension.editor.drafts import (
     FieldIssue,
     TurnDraft,
@@ -21,10 +20,16 @@ from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenarios
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.figures.palette import PALETTE
-from sequence_extension.formats.native import element_to_native
-from sequence_extension.page.html import code_spans
+from sequence_extension.formats.native import element_to_native, record_to_json, rollout_to_native
+from sequence_extension.page.html import (
+    code_html,
+    code_markup,
+    field_issue_html,
+    fold_markup,
+    printed_html,
+)
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of, number_text, printable, visible_text
+from sequence_extension.text import count_of, printable, visible_text
 from sequence_extension.turns import TurnSpan
 from sequence_extension.wording import turn_words
 
@@ -52,7 +57,7 @@ class Edited:
     click_issue: str
 
 
-def edited(state: Mapping[str, Any]) -> Edited:
+def read_editing(state: Mapping[str, Any]) -> Edited:
     """The browser's state (see `TurnsEditor`), read."""
     scenario = scenarios()[state["scenario"]]
     drafts = tuple(TurnDraft(**draft) for draft in state["drafts"])
@@ -68,7 +73,7 @@ def edited(state: Mapping[str, Any]) -> Edited:
     return Edited(state["serial"], scenario, drafts, issues, rollout, diagnosis, problem)
 
 
-def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
+def editing_view(result: Edited, note: str = "") -> dict[str, Any]:
     """What the browser shows of the reader's turns; all texts in its HTML are escaped.
 
     Args:
@@ -80,8 +85,10 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
         read, or a click was refused); click_issue (HTML); turns, a dictionary per turn: verdict,
         splits, chips, readable, observation and action (elements), issues (HTML by field).
     """
-    read = result.diagnosis or diagnose_before(result.drafts, result.issues, result.scenario.vocab)
-    chips = turn_chips(read.rollout.trajectory, read.spans, read.rollout.vocab) if read else []
+    read = result.diagnosis or editing_diagnosis(
+        result.drafts, result.issues, result.scenario.vocab
+    )
+    chips = editing_chips(read.rollout.trajectory, read.spans, read.rollout.vocab) if read else []
     steps = read.rollout.trajectory.transitions if read else []
     sizes = [(len(model_input_to_elements(step.ob)), len(step.ac.tokens)) for step in steps]
     turns: list[dict[str, Any]] = []
@@ -101,7 +108,10 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
                 "readable": readable,
                 "observation": sizes[turn][0] if readable else 0,
                 "action": sizes[turn][1] if readable else 0,
-                "issues": {field: issues_html(mine) for field, mine in fields.items()},
+                "issues": {
+                    field: "".join(field_issue_html(issue.message, issue.fatal) for issue in mine)
+                    for field, mine in fields.items()
+                },
             }
         )
     lesson = html.escape(
@@ -110,15 +120,15 @@ def editor_view(result: Edited, note: str = "") -> dict[str, Any]:
         else f"“{result.scenario.title}”, edited."
     )
     if note and not result.serial:
-        lesson = f'<span class="issue"><b>!</b> {code_spans(note)}</span> {lesson}'
+        lesson = f'<span class="issue"><b>!</b> {code_markup(note)}</span> {lesson}'
     return {
         "serial": result.serial,
         "drafts": [asdict(draft) for draft in result.drafts],
         "next": asdict(next_draft(result.drafts)),
         "lesson": lesson,
-        "outcome": outcome_html(result) + (mini_staircase(read.spans) if read else ""),
+        "outcome": editing_outcome_html(result) + (editing_bars_html(read.spans) if read else ""),
         "stale": result.diagnosis is None or bool(result.click_issue),
-        "click_issue": f"<b>✕</b> {code_spans(result.click_issue)}" if result.click_issue else "",
+        "click_issue": f"<b>✕</b> {code_markup(result.click_issue)}" if result.click_issue else "",
         "turns": turns,
     }
 
@@ -142,7 +152,7 @@ class Chip:
     kind: Literal["held", "observation", "action", "masked", "break", "end", "gap"]
 
 
-def turn_chips(
+def editing_chips(
     trajectory: Trajectory, spans: Sequence[TurnSpan], vocab: Mapping[int, str], limit: int = 80
 ) -> list[list[Chip]]:
     """The elements of every turn, with what it carries over and where it breaks.
@@ -183,16 +193,7 @@ def turn_chips(
     return turns
 
 
-def issues_html(issues: Sequence[FieldIssue]) -> str:
-    """The sentences beside one field."""
-    return "".join(
-        f'<p class="issue{" bad" if issue.fatal else ""}">'
-        f"<b>{'✕' if issue.fatal else '!'}</b> {code_spans(issue.message)}</p>"
-        for issue in issues
-    )
-
-
-def mini_staircase(spans: Sequence[TurnSpan]) -> str:
+def editing_bars_html(spans: Sequence[TurnSpan]) -> str:
     """The turns as bars one below the other: read again, new, said; a cross where one splits."""
     longest = max((span.observation + span.action for span in spans), default=1) or 1
     scale, step = 160 / longest, 7
@@ -225,7 +226,7 @@ def mini_staircase(spans: Sequence[TurnSpan]) -> str:
     )
 
 
-def outcome_html(result: Edited) -> str:
+def editing_outcome_html(result: Edited) -> str:
     """The line that stays in sight: how many datums these turns become, or why none."""
     diagnosis = result.diagnosis
     if diagnosis is None:
@@ -241,7 +242,7 @@ def outcome_html(result: Edited) -> str:
             f"({places(bad)}){also}; the figures below show what could be read last.</p>"
         )
     if diagnosis.built.error_message:
-        return f"<p><b>No datum.</b> {code_spans(diagnosis.built.error_message)}</p>"
+        return f"<p><b>No datum.</b> {code_markup(diagnosis.built.error_message)}</p>"
     data = diagnosis.built.data
     trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
     return (
@@ -253,31 +254,7 @@ def outcome_html(result: Edited) -> str:
     )
 
 
-def lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
-    """Datums as plain tables: a row per tensor that the loss gets, a column per input position."""
-    parts: list[str] = []
-    for index, datum in enumerate(data):
-        tokens = datum.model_input.to_ints()
-        lanes = {"input": tokens} | {
-            name: tensor.data for name, tensor in datum.loss_fn_inputs.items()
-        }
-        head = "".join(f'<th scope="col">{position}</th>' for position in range(len(tokens)))
-        rows = "".join(
-            f'<tr><th scope="row">{html.escape(name)}</th>'
-            + "".join(f"<td>{number_text(value)}</td>" for value in values)
-            + "</tr>"
-            for name, values in lanes.items()
-        )
-        parts.append(
-            f'<div class="edit-lanes" tabindex="0" role="group" aria-label="Datum {index}">'
-            f"<table><caption>Datum {index}</caption>"
-            f'<thead><tr><th scope="col">position</th>{head}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
-    return mo.Html("".join(parts))
-
-
-def diagnose_before(
+def editing_diagnosis(
     drafts: Sequence[TurnDraft], issues: Sequence[FieldIssue], vocab: Mapping[int, str]
 ) -> Diagnosis | None:
     """The turns before the first one that cannot be read: nothing later changes them."""
@@ -286,14 +263,19 @@ def diagnose_before(
     return diagnose(rollout) if rollout else None
 
 
-def field_grid(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
-    """Input fields side by side where there is room, each with its sentence beneath.
+MOST_COLOURED = 4_000
 
-    Args:
-        fields: Pairs of a marimo element and the sentence about its value, or None.
-    """
-    cells = "".join(
-        f"<div>{element}{issues_html([FieldIssue(0, '', issue)] if issue else [])}</div>"
-        for element, issue in fields
+
+def editing_code_folds(rollout: Rollout) -> str:
+    """The same trajectory as Python and as JSON, to unfold, as HTML; long ones without colours."""
+    texts = {
+        "python": rollout_to_code(rollout),
+        "json": record_to_json(rollout_to_native(rollout)),
+    }
+    views = {
+        language: code_html(text, language) if len(text) < MOST_COLOURED else printed_html(text)
+        for language, text in texts.items()
+    }
+    return fold_markup("The same trajectory as Python", views["python"].text) + fold_markup(
+        "The same trajectory as JSON", views["json"].text
     )
-    return mo.Html(f'<div class="seq-fields">{cells}</div>')

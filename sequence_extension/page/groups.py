@@ -4,29 +4,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import marimo as mo
+import pandas as pd
 
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import nonzero_targets
 from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
+from sequence_extension.figures.group import group_chart
 from sequence_extension.group import (
     GroupResult,
     assemble_group,
+    group_finding,
     group_summary,
     group_table,
     group_text,
     preset_group,
 )
 from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss
-from sequence_extension.page.editing import field_grid
-from sequence_extension.page.html import code_view, details_table, dimmed, fold, note
+from sequence_extension.page.html import (
+    code_html,
+    details_table_html,
+    dimmed_html,
+    field_grid_html,
+    figure_box_html,
+    fold_markup,
+    note_html,
+)
 from sequence_extension.page.once import once
-from sequence_extension.page.views import group_view
 from sequence_extension.text import count_of
 
-members = once(group_rollouts)
+group_members = once(group_rollouts)
 
 
-def reward_fields(preset: str) -> Any:
+def group_reward_fields(preset: str) -> Any:
     """A text field per rollout, filled with the rewards of a preset."""
     return mo.ui.dictionary(
         {
@@ -36,12 +45,12 @@ def reward_fields(preset: str) -> Any:
                 debounce=False,
                 full_width=True,
             )
-            for letter, rollout in members().items()
+            for letter, rollout in group_members().items()
         }
     )
 
 
-def read_rewards(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str, str]]:
+def read_group_fields(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str, str]]:
     """The group that the fields describe, or a sentence per field that cannot be read.
 
     Args:
@@ -52,7 +61,7 @@ def read_rewards(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str
     """
     rewards: dict[str, tuple[float, ...]] = {}
     issues: dict[str, str] = {}
-    for letter, rollout in members().items():
+    for letter, rollout in group_members().items():
         turns = len(rollout.trajectory.transitions)
         given, issue = parse_rewards(texts[letter], turns, letter)
         if issue:
@@ -61,24 +70,26 @@ def read_rewards(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str
             rewards[letter] = given
     if not rewards:
         issues.setdefault("", "Give at least one rollout a reward: an empty group has no mean.")
-    return (None, issues) if issues else (assemble_group(members(), rewards), issues)
+    return (None, issues) if issues else (assemble_group(group_members(), rewards), issues)
 
 
-def fields_view(fields: Any, issues: Mapping[str, str]) -> Any:
+def group_fields_view(fields: Any, issues: Mapping[str, str]) -> Any:
     """The fields, each with its sentence below it."""
-    grid = field_grid([(field, issues.get(letter)) for letter, field in fields.elements.items()])
-    return mo.vstack([grid, *([note(issues[""], "error")] if "" in issues else [])])
+    grid = field_grid_html(
+        [(field, issues.get(letter)) for letter, field in fields.elements.items()]
+    )
+    return mo.vstack([grid, *([note_html(issues[""], "error")] if "" in issues else [])])
 
 
-def result_view(result: GroupResult, stale: bool) -> Any:
+def group_result_view(result: GroupResult, stale: bool) -> Any:
     """The group as figure, table and sentence; `stale` while a field cannot be read."""
     view = mo.vstack(
         [group_view(group_table(result), group_summary(result)), mo.md(group_text(result))]
     ).text
-    return dimmed(view, stale)
+    return dimmed_html(view, stale)
 
 
-def batch_lines(
+def group_printout(
     advantages: Any, data: Sequence[tinker.Datum], metadata: Sequence[Mapping[str, int]]
 ) -> str:
     """What `compute_advantages` and `assemble_training_data` returned for one group, in lines."""
@@ -87,9 +98,9 @@ def batch_lines(
 
 
 @once
-def mask_html() -> str:
+def group_mask_html() -> str:
     """`mask` or `advantages`: what the loss sees in a group of equal rewards, as HTML."""
-    equal = preset_group(members(), "All the same: no policy gradient")
+    equal = preset_group(group_members(), "All the same: no policy gradient")
     ones = nonzero_targets(equal.data, "mask")
     given = nonzero_targets(equal.data, "advantages")
     penalised = nonzero_targets(kl_penalised(equal.data), "advantages")
@@ -124,11 +135,22 @@ stands before it, observation tokens and masked turns.
         f"{penalised} targets where d is 0, those with mask 1; where it is {factor:g}, {changed}, "
         f"of which {leaked} have mask 0."
     )
-    lines = code_view(f"{mask_lines()}\n", "python").text
+    lines = code_html(f"{mask_lines()}\n", "python").text
     return (
         prose.text
-        + fold("The KL penalty, counted", counts.text)
-        + details_table(
+        + fold_markup("The KL penalty, counted", counts.text)
+        + details_table_html(
             loss_fields(equal.data), "What the loss gets, and the lines that see to it", more=lines
         ).text
     )
+
+
+def group_view(table: pd.DataFrame, summary: pd.DataFrame) -> mo.Html:
+    """The group figure in a box of one height that scrolls, and the same facts as a table.
+
+    Args:
+        table: From `group_table`.
+        summary: From `group_summary`.
+    """
+    figure = figure_box_html(group_chart(table), group_finding(table))
+    return mo.Html(f'<div class="seq-group">{figure.text}</div>{details_table_html(summary).text}')

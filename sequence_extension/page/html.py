@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import marimo as mo
 
 from sequence_extension.figures.palette import KINDS, PALETTE
-from sequence_extension.html import code_spans as code_spans
-from sequence_extension.html import fold as fold
-from sequence_extension.html import scroll_box as scroll_box
-from sequence_extension.html import table_html as table_html
+from sequence_extension.markup import code_markup as code_markup
+from sequence_extension.markup import fold_markup as fold_markup
+from sequence_extension.markup import scroll_markup as scroll_markup
+from sequence_extension.markup import table_markup as table_markup
 from sequence_extension.text import visible_text
 
 if TYPE_CHECKING:  # prose is to stand before pandas and Altair are there
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # prose is to stand before pandas and Altair are there
     from sequence_extension.figures.figure import Figure
 
 
-def cell_source(notebook: str | Path, name: str) -> str:
+def html_cell_source(notebook: str | Path, name: str) -> str:
     """The code of a named cell of a notebook file, as its editor shows it.
 
     Raises:
@@ -41,16 +41,16 @@ def cell_source(notebook: str | Path, name: str) -> str:
     raise ValueError(f"{Path(notebook).name} has no cell named {name}.")
 
 
-def cell_code(notebook: str | Path, name: str) -> str:
+def cell_code_html(notebook: str | Path, name: str) -> str:
     """An open cell's code as HTML, for where the page does not show it anyway.
 
     That is in the app, and in a static page without code: there the style sheet shows it.
     """
-    code = code_view(cell_source(notebook, name), "python").text
+    code = code_html(html_cell_source(notebook, name), "python").text
     return code if mo.app_meta().mode == "run" else f'<div class="seq-own-code">{code}</div>'
 
 
-def code_view(text: str, language: str) -> mo.Html:
+def code_html(text: str, language: str) -> mo.Html:
     """Text as a highlighted code block that can be copied, safe for any content."""
     runs = re.findall(r"`+", text)
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
@@ -59,12 +59,12 @@ def code_view(text: str, language: str) -> mo.Html:
     return mo.Html(block.replace("<pre>", '<pre tabindex="0">', 1))
 
 
-def printed(text: str) -> mo.Html:
+def printed_html(text: str) -> mo.Html:
     """Text as a terminal would print it, in a box that scrolls by itself."""
     return mo.Html(f'<pre class="seq-scroll" tabindex="0">{html.escape(text)}</pre>')
 
 
-def token_cell(label: str, kind: str = "O") -> str:
+def token_cell_html(label: str, kind: str = "O") -> str:
     """One cell as the figures draw it, as HTML; the label is escaped.
 
     Args:
@@ -79,41 +79,26 @@ def token_cell(label: str, kind: str = "O") -> str:
     )
 
 
-def figure_legend() -> str:
-    """What cells and marks of the first figure mean, as HTML."""
-    grey = PALETTE["axis"]["fill"]
-    signs = {
-        token_cell("O"): "observation",
-        token_cell("A", "A"): "action",
-        f'<i style="border-bottom:3px solid {grey}"></i>': "mask 1: trained",
-        '<i class="seq-again"></i>': "read again: an input of an earlier datum, too",
-        f'<i style="border:1px dashed {grey}"></i>': "gone at a break",
-        token_cell("✕", "X"): "the running sequence breaks",
-    }
-    items = "".join(f"<span>{sign} {words}</span>" for sign, words in signs.items())
-    return f'<p class="seq-legend">{items}</p>'
-
-
-def note(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
+def note_html(text: str, kind: Literal["note", "look", "error"] = "note") -> mo.Html:
     """One plain sentence beside a field or figure; escaped, and marked by word and colour."""
     lead = {"note": "", "look": "<b>Look:</b> ", "error": "<b>✕</b> "}[kind]
     role = ' role="alert"' if kind == "error" else ""
     extra = "" if kind == "note" else f" seq-{kind}"
-    return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{code_spans(text)}</p>')
+    return mo.Html(f'<p class="seq-note{extra}"{role}>{lead}{code_markup(text)}</p>')
 
 
-def follows(view: Any) -> mo.Html:
+def following_html(view: Any) -> mo.Html:
     """A view of what section 2 holds: dimmed while a field there cannot be read."""
     return mo.Html(f'<div class="seq-follows">{mo.as_html(view).text}</div>')
 
 
-def table_box(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
-    """A table under its caption that scrolls on narrow screens; `table` goes to `table_html`."""
+def table_box_html(frame: pd.DataFrame, caption: str, **table: Any) -> mo.Html:
+    """A table under its caption that scrolls on narrow screens; `table` goes to `table_markup`."""
     title = f'<b class="seq-caption">{html.escape(caption)}</b>'
-    return mo.Html(title + scroll_box(table_html(frame, **table), caption))
+    return mo.Html(title + scroll_markup(table_markup(frame, **table), caption))
 
 
-def details_table(
+def details_table_html(
     frame: pd.DataFrame,
     summary: str = "The same facts as a table",
     limit: int = 300,
@@ -123,16 +108,16 @@ def details_table(
     """A table that can be opened, without a widget: it works in the static page too.
 
     Long tables are cut after `limit` rows, and say so; `more` is HTML below the table, and
-    `table` goes to `table_html`.
+    `table` goes to `table_markup`.
     """
     left = len(frame) - limit
     rest = f'<p class="seq-note">{left} more rows are left out here.</p>' if left > 0 else ""
-    box = scroll_box(table_html(frame.head(limit), **table), summary)
-    return mo.Html(fold(summary, f"{box}{rest}{more}"))
+    box = scroll_markup(table_markup(frame.head(limit), **table), summary)
+    return mo.Html(fold_markup(summary, f"{box}{rest}{more}"))
 
 
 @cache
-def figure_frame() -> tuple[str, str] | None:
+def figure_frame_html() -> tuple[str, str] | None:
     """What marimo writes before and behind the spec of a figure, its quotes left out.
 
     marimo quotes the spec twice, which makes one quote eleven characters; the same element reads
@@ -147,7 +132,7 @@ def figure_frame() -> tuple[str, str] | None:
 
 def figure_html(figure: Figure) -> str:
     """HTML of a figure, for use inside other HTML."""
-    frame = figure_frame()
+    frame = figure_frame_html()
     if frame is None:
         return mo.as_html(figure).text
     # no `<` or `>` even once decoded: marimo's page drops attributes that hold `]>`
@@ -158,7 +143,7 @@ def figure_html(figure: Figure) -> str:
     return frame[0] + spec.encode("utf-8", "backslashreplace").decode() + frame[1]
 
 
-def figure_box(
+def figure_box_html(
     figure: Figure | tuple[Figure, ...],
     title: str,
     summary: str = "",
@@ -183,7 +168,7 @@ def figure_box(
         side = f'<div class="seq-lanes" aria-hidden="true" style="{style}">{names}</div>'
     more = f"<span>{html.escape(summary)}</span>" if summary else ""
     drawn = "".join(
-        scroll_box(figure_place(one, figure_html(one) if widget is None else widget), title)
+        scroll_markup(figure_place_html(one, figure_html(one) if widget is None else widget), title)
         for one in figures
     )
     kind = " seq-measured" if any(one.narrow for one in figures) else ""
@@ -194,7 +179,7 @@ def figure_box(
     )
 
 
-def figure_place(figure: Figure, drawing: Any) -> str:
+def figure_place_html(figure: Figure, drawing: Any) -> str:
     """The place of a drawing, kept before it is there; what is to be in view where not all is."""
     focus = ""
     if figure.focus is not None:
@@ -209,12 +194,33 @@ def figure_place(figure: Figure, drawing: Any) -> str:
     return f'<div class="seq-place{kind}" style="{size}">{focus}{drawing}</div>'
 
 
-def dimmed(content: str, stale: bool) -> mo.Html:
+def dimmed_html(content: str, stale: bool) -> mo.Html:
     """HTML that shows what could be read last, while `stale`."""
     return mo.Html(f'<div style="opacity:{0.4 if stale else 1}">{content}</div>')
 
 
-def control_panel(elements: Mapping[str, Any]) -> mo.Html:
+def control_panel_html(elements: Mapping[str, Any]) -> mo.Html:
     """Controls in a grid: as many columns as fit, one on a phone."""
     cells = "".join(f"<div>{element}</div>" for element in elements.values())
     return mo.Html(f'<div class="seq-controls">{cells}</div>')
+
+
+def field_issue_html(message: str, fatal: bool = True) -> str:
+    """A sentence beside one field; `fatal` where the field cannot be read."""
+    return (
+        f'<p class="issue{" bad" if fatal else ""}">'
+        f"<b>{'✕' if fatal else '!'}</b> {code_markup(message)}</p>"
+    )
+
+
+def field_grid_html(fields: Sequence[tuple[Any, str | None]]) -> mo.Html:
+    """Input fields side by side where there is room, each with its sentence beneath.
+
+    Args:
+        fields: Pairs of a marimo element and the sentence about its value, or None.
+    """
+    cells = "".join(
+        f"<div>{element}{field_issue_html(issue) if issue else ''}</div>"
+        for element, issue in fields
+    )
+    return mo.Html(f'<div class="seq-fields">{cells}</div>')

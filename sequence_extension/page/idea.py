@@ -3,14 +3,15 @@
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.figure import Figure
+from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.staircase import staircase_chart
-from sequence_extension.page.html import details_table, figure_legend
+from sequence_extension.page.html import details_table_html, token_cell_html
 from sequence_extension.page.once import once
 from sequence_extension.staircase import staircase_facts, staircase_tables
 
 
 @once
-def stories() -> tuple[tuple[str, str, Diagnosis], ...]:
+def idea_stories() -> tuple[tuple[str, str, Diagnosis], ...]:
     """Title, lesson and diagnosis of every scenario."""
     return tuple(
         (scenario.title, scenario.lesson, diagnose(scenario_rollout(scenario)))
@@ -19,16 +20,31 @@ def stories() -> tuple[tuple[str, str, Diagnosis], ...]:
 
 
 @once
-def figure() -> Figure:
+def idea_figure() -> Figure:
     """The first figure of the page."""
-    return staircase_chart(staircase_tables(stories()))
+    return staircase_chart(staircase_tables(idea_stories()))
 
 
 @once
-def table() -> str:
+def idea_table_html() -> str:
     """What the marks of the figure mean, and all scenarios as a table that unfolds, as HTML."""
-    facts = details_table(
-        staircase_facts(stories()).drop(columns="what happens"),
+    facts = details_table_html(
+        staircase_facts(idea_stories()).drop(columns="what happens"),
         "These and section 2's other scenarios as a table",
     )
-    return f"{figure_legend()}{facts.text}"
+    return f"{idea_legend_html()}{facts.text}"
+
+
+def idea_legend_html() -> str:
+    """What cells and marks of the first figure mean, as HTML."""
+    grey = PALETTE["axis"]["fill"]
+    signs = {
+        token_cell_html("O"): "observation",
+        token_cell_html("A", "A"): "action",
+        f'<i style="border-bottom:3px solid {grey}"></i>': "mask 1: trained",
+        '<i class="seq-again"></i>': "read again: an input of an earlier datum, too",
+        f'<i style="border:1px dashed {grey}"></i>': "gone at a break",
+        token_cell_html("✕", "X"): "the running sequence breaks",
+    }
+    items = "".join(f"<span>{sign} {words}</span>" for sign, words in signs.items())
+    return f'<p class="seq-legend">{items}</p>'

@@ -8,7 +8,7 @@ import marimo as mo
 PAUSE_S = 0.4
 
 
-def wait_for_browser(seconds: float = PAUSE_S) -> None:
+def wait_for_live_browser(seconds: float = PAUSE_S) -> None:
     """Let the browser of a served app draw the first figure before the rest of the page arrives.
 
     Else it mounts all other outputs first, and the figure is there more than a second later. The
@@ -35,7 +35,7 @@ class SecretField:
         return str(self.field.value)
 
 
-def kernel_answers() -> bool:
+def is_live_kernel() -> bool:
     """True where Python answers a click: in the app and before a reader's editor."""
     return mo.app_meta().mode == "run" or is_live_editor()
 

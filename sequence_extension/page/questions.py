@@ -53,7 +53,7 @@ class Question:
         return self.options[self.answer]
 
 
-def pose(key: str, ask: str, right: Any, wrong: Sequence[Any], why: str) -> Question:
+def pose_question(key: str, ask: str, right: Any, wrong: Sequence[Any], why: str) -> Question:
     """A question from a computed answer and plausible wrong ones.
 
     Wrong answers that happen to equal the right one, or each other, are left out. Numbers are
@@ -77,7 +77,7 @@ def pose(key: str, ask: str, right: Any, wrong: Sequence[Any], why: str) -> Ques
     return Question(key, ask, options, ordered.index(right), why)
 
 
-def turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) -> str:
+def question_turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) -> str:
     """A trajectory of token ids as a block: what each turn saw and what it said."""
     words = vocab or {}
 
@@ -100,12 +100,12 @@ def turns_block(trajectory: Trajectory, vocab: Mapping[int, str] | None = None) 
     return f'<pre class="quiz-turns">{spans}</pre>'
 
 
-def mask_text(values: Iterable[float]) -> str:
+def question_mask_text(values: Iterable[float]) -> str:
     """A mask as a list of 0 and 1, in backticks."""
     return "`[" + " ".join(f"{value:.0f}" for value in values) + "]`"
 
 
-def prefix_checker() -> tuple[str, list[str]]:
+def question_prefix_checker() -> tuple[str, list[str]]:
     """Which of four candidates compares observation and running sequence, by its source.
 
     Returns:
@@ -131,7 +131,7 @@ def datums_question() -> Question:
     """Agents that take turns in one rollout."""
     switching = diagnose(scenario_rollout(scenarios()["new_context"]))
     turns = len(switching.spans)
-    return pose(
+    return pose_question(
         "datums",
         f"Two agents share one rollout and take turns: A, B, A, B. Each of A's prompts "
         f"extends A's own last turn, each of B's extends B's. How many datums do these "
@@ -150,10 +150,10 @@ def position_question() -> Question:
         [([10, 11, 12], [20, 21, 22]), ([10, 11, 12, 20, 29, 22, 30], [40, 41])]
     )
     span = walk_turns(drifted)[1]
-    return pose(
+    return pose_question(
         "position",
         "At which position, counted from 0, does turn 1 leave the running sequence?\n\n"
-        + turns_block(drifted),
+        + question_turns_block(drifted),
         span.position,
         [span.position + 1, 3, span.held, 1],
         f"The running sequence is the observation *and* the action of turn 0, "
@@ -168,14 +168,14 @@ def mask_question() -> Question:
     mask = datum_tensor(build_datums(short).data[0], "mask")
     length = len(mask) + 1
     unshifted = [0.0] * 3 + [1.0] * 2 + [0.0] + [1.0]
-    return pose(
+    return pose_question(
         "mask",
-        "Which `mask` does the datum carry?\n\n" + turns_block(short),
-        mask_text(mask),
+        "Which `mask` does the datum carry?\n\n" + question_turns_block(short),
+        question_mask_text(mask),
         [
-            mask_text(unshifted),
-            mask_text(unshifted[:-1]),
-            mask_text(1 - value for value in mask),
+            question_mask_text(unshifted),
+            question_mask_text(unshifted[:-1]),
+            question_mask_text(1 - value for value in mask),
         ],
         f"{length} tokens give {len(mask)} inputs and {len(mask)} targets, and the mask "
         f"belongs to the targets: token 0 is never a target, so everything moves one to "
@@ -197,7 +197,7 @@ def advantage_question() -> Question:
         total for letter, total in zip(group.letters, group.rewards, strict=True) if letter != "E"
     ]
     deviation = float(np.std(group.rewards))
-    return pose(
+    return pose_question(
         "advantage",
         "Four rollouts of one group. A got the rewards 0, 0, 1 over its three turns; B got "
         "0.5 and 0.5; C got 0 and 0; E was over budget before it began, has no datum, and got "
@@ -222,7 +222,7 @@ def gradient_question() -> Question:
     flat = assemble_group(members, {"A": (0, 0, 1), "B": (1, 0), "C": (0, 1), "D": (0, 1, 0)})
     ones = nonzero_targets(flat.data, "mask")
     targets = sum(datum.model_input.length for datum in flat.data)
-    return pose(
+    return pose_question(
         "gradient",
         f"All rollouts of a group, {', '.join(flat.letters)} of section 6, earned "
         f"{flat.rewards[0]:g}. Together they have {targets} targets. On how many of them is "
@@ -242,9 +242,9 @@ def cause_question() -> Question:
         9: "<end>", 50: "7+9", 51: "?", 52: "8+8?", 61: "six", 62: "teen", 63: "sixteen", 64: "16",
     }  # fmt: skip
     cause = diagnose(Rollout("spelled", spelled, vocab)).breaks[0]
-    return pose(
+    return pose_question(
         "cause",
-        "Why did turn 1 split?\n\n" + turns_block(spelled, vocab),
+        "Why did turn 1 split?\n\n" + question_turns_block(spelled, vocab),
         cause_name(cause.cause),
         [cause_name(name) for name in ("removed", "end_token", "replaced", "retokenised")],
         f"The text is the same, the tokens are not: "
@@ -260,11 +260,11 @@ def price_question() -> Question:
     stripped = diagnose(members["D"])
     sizes = [datum.model_input.length for datum in stripped.built.data]
     actions = sum(span.action for span in stripped.spans)
-    return pose(
+    return pose_question(
         "price",
         "Reasoning is stripped from history, so each of these turns is a datum of its own. "
         "How many tokens go through the model as inputs?\n\n"
-        + turns_block(members["D"].trajectory),
+        + question_turns_block(members["D"].trajectory),
         stripped.tokens_processed,
         [max(sizes), actions, (stripped.tokens_processed or 0) + len(sizes)],
         f"The datums hold {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} inputs, one "
@@ -278,11 +278,11 @@ def empty_question() -> Question:
     opened = diagnose(scenario_rollout(scenarios()["empty"]))
     said = sum(span.action for span in opened.spans)
     trained = nonzero_targets(opened.built.data, "mask")
-    return pose(
+    return pose_question(
         "empty",
         "An answer did not parse, the rollout went on, and the next observation was empty. "
         "No turn is masked. How many action tokens are trained?\n\n"
-        + turns_block(opened.rollout.trajectory),
+        + question_turns_block(opened.rollout.trajectory),
         trained,
         [said, opened.spans[-1].action, said - opened.spans[-1].action + 1],
         f"{said} tokens were sampled, {trained} have a target. The second datum opens with "
@@ -292,8 +292,8 @@ def empty_question() -> Question:
 
 def checker_question() -> Question:
     """Who compares."""
-    checker, others = prefix_checker()
-    return pose(
+    checker, others = question_prefix_checker()
+    return pose_question(
         "checker",
         "Who compares an observation with the sequence so far and decides to merge?",
         checker,
@@ -304,7 +304,7 @@ def checker_question() -> Question:
 
 
 @once
-def quiz_questions() -> tuple[Question, ...]:
+def all_questions() -> tuple[Question, ...]:
     """The questions of section 11; every right answer comes from a call made here."""
     makers = (
         datums_question,

@@ -5,8 +5,8 @@ from typing import Any
 
 import marimo as mo
 
-from sequence_extension.page.live import kernel_answers
-from sequence_extension.page.questions import Question, quiz_questions
+from sequence_extension.page.live import is_live_kernel
+from sequence_extension.page.questions import Question, all_questions
 from sequence_extension.text import count_of
 
 
@@ -71,7 +71,7 @@ def quiz_forms() -> Any:
                 bordered=False,
                 validate=lambda value: None if value else "Choose an answer first.",
             )
-            for number, question in enumerate(quiz_questions(), start=1)
+            for number, question in enumerate(all_questions(), start=1)
         }
     )
 
@@ -85,11 +85,11 @@ def quiz_view(forms: Any, first: dict[str, str], again: Any) -> mo.Html:
             added to it.
         again: The button.
     """
-    questions = quiz_questions()
+    questions = all_questions()
     for key, chosen in forms.value.items():
         if chosen is not None:
             first.setdefault(key, chosen)
-    shown = forms.elements if kernel_answers() else {}
+    shown = forms.elements if is_live_kernel() else {}
     cards = [
         quiz_card(number, question, shown.get(question.key), forms.value[question.key]).text
         for number, question in enumerate(questions, start=1)

@@ -10,11 +10,11 @@ import anywidget
 import pandas as pd
 import traitlets
 
-from sequence_extension.page.style import asset
+from sequence_extension.page.style import style_asset
 from sequence_extension.text import number_text, printable
 
 
-def cell_text(value: Any) -> str:
+def row_cell_text(value: Any) -> str:
     """A value as its cell shows it; missing ones are empty."""
     if value is None or value is pd.NA:
         return ""
@@ -35,8 +35,8 @@ class RowTable(anywidget.AnyWidget):
         chosen: Place of the chosen row in the frame, however the browser sorts; 0 at first.
     """
 
-    _esm = asset("rows.js")
-    _css = asset("rows.css")
+    _esm = style_asset("rows.js")
+    _css = style_asset("rows.css")
     label = traitlets.Unicode().tag(sync=True)
     columns: Any = traitlets.List().tag(sync=True)
     numbers: Any = traitlets.List().tag(sync=True)
@@ -54,5 +54,5 @@ class RowTable(anywidget.AnyWidget):
             label=label,
             columns=[str(name) for name in frame.columns],
             numbers=[pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes],
-            rows=[[cell_text(value) for value in row] for row in frame.itertuples(index=False)],
+            rows=[[row_cell_text(value) for value in row] for row in frame.itertuples(index=False)],
         )

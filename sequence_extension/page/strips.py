@@ -1,5 +1,7 @@
 """Section 3: the datums of the reader's trajectory, token by token."""
 
+import html
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import marimo as mo
@@ -12,33 +14,28 @@ from sequence_extension.alignment import (
     datum_counts,
     stretch_facts,
     strip_facts,
+    strip_finding,
     window,
 )
 from sequence_extension.break_table import break_marks
+from sequence_extension.cookbook import tinker
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.editor.code import rollout_to_code
 from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW
-from sequence_extension.formats.native import record_to_json, rollout_to_native
+from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW, strip_chart
 from sequence_extension.page.html import (
-    code_view,
-    details_table,
-    figure_box,
-    fold,
-    note,
-    printed,
+    details_table_html,
+    figure_box_html,
+    note_html,
 )
-from sequence_extension.page.views import strip_figure
-from sequence_extension.rollout import Rollout
 from sequence_extension.staircase import again_runs
+from sequence_extension.text import number_text
 from sequence_extension.turns import runs_finding
 
-# What is folded costs the browser time after each edit, too: rows of one position each, and
-# letters of code in colour.
-MOST_ROWS, MOST_COLOURED = 80, 4_000
+# What is folded costs the browser time after each edit, too: rows of one position each.
+MOST_ROWS = 80
 
 
-def window_controls(diagnosis: Diagnosis) -> Any:
+def strip_window_controls(diagnosis: Diagnosis) -> Any:
     """Datum and first position of a window of single tokens, from the first break on.
 
     None for a rollout that is short enough to be drawn whole.
@@ -63,12 +60,12 @@ def window_controls(diagnosis: Diagnosis) -> Any:
     )
 
 
-def strip_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
+def strip_view_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
     """The positions to draw: all of them, or a window.
 
     Args:
         diagnosis: Of a rollout with datums.
-        place: From `window_controls`.
+        place: From `strip_window_controls`.
     """
     built, runs, vocab = diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab
     if place is None:
@@ -82,18 +79,18 @@ def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
 
     Args:
         diagnosis: Of a rollout with datums.
-        place: From `window_controls`.
+        place: From `strip_window_controls`.
         drawing: An Altair chart on the tables of `declare_strip`, as `to_dict()`.
     """
     built = diagnosis.built
     if not built.data:
-        return note(built.error_message or "No turn holds a token yet.", "error")
-    marks, table = break_marks(diagnosis), strip_table(diagnosis, place)
-    strips = [strip_figure(rows, marks, drawing) for _, rows in table.groupby("datum", sort=False)]
+        return note_html(built.error_message or "No turn holds a token yet.", "error")
+    marks, table = break_marks(diagnosis), strip_view_table(diagnosis, place)
+    strips = [strip_view(rows, marks, drawing) for _, rows in table.groupby("datum", sort=False)]
     if place is not None:
         shown = (*table[["datum", "position"]].iloc[0], len(table) - 1)
         controls = mo.hstack([place["datum"], place["start"]], justify="start", wrap=True)
-        runs = figure_box(
+        runs = figure_box_html(
             runs_chart(diagnosis.runs, marks, shown, again_runs(diagnosis)),
             runs_finding(diagnosis.runs),
         )
@@ -101,37 +98,57 @@ def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
     return mo.Html(f'<div class="seq-row">{"".join(strip.text for strip in strips)}</div>')
 
 
-def facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
+def strip_facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
     """What the datums count, and what the strips show as a table.
 
     Args:
         diagnosis: Of any rollout.
-        place: From `window_controls`.
+        place: From `strip_window_controls`.
     """
     if not diagnosis.built.data:
         return mo.Html("")
     counts = datum_counts(diagnosis.built, diagnosis.runs)
-    facts = strip_facts(strip_table(diagnosis, place))
+    facts = strip_facts(strip_view_table(diagnosis, place))
     folds = {
         "What the datums count": counts_shown(counts),
         "The same facts as a table" if place is None else "The window as a table": (
             facts if len(facts) <= MOST_ROWS else stretch_facts(facts)
         ),
     }
-    law = note("{}: it {}.".format(*conservation(counts))).text
-    return mo.Html(law + "".join(details_table(rows, name).text for name, rows in folds.items()))
-
-
-def code_folds(rollout: Rollout) -> str:
-    """The same trajectory as Python and as JSON, to unfold, as HTML; long ones without colours."""
-    texts = {
-        "python": rollout_to_code(rollout),
-        "json": record_to_json(rollout_to_native(rollout)),
-    }
-    views = {
-        language: code_view(text, language) if len(text) < MOST_COLOURED else printed(text)
-        for language, text in texts.items()
-    }
-    return fold("The same trajectory as Python", views["python"].text) + fold(
-        "The same trajectory as JSON", views["json"].text
+    law = note_html("{}: it {}.".format(*conservation(counts))).text
+    return mo.Html(
+        law + "".join(details_table_html(rows, name).text for name, rows in folds.items())
     )
+
+
+def strip_view(
+    table: pd.DataFrame,
+    breaks: Sequence[tuple[int, int, str]] = (),
+    template: Mapping[str, Any] | None = None,
+) -> mo.Html:
+    """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
+    return figure_box_html(strip_chart(table, breaks, template), strip_finding(table))
+
+
+def strip_lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:
+    """Datums as plain tables: a row per tensor that the loss gets, a column per input position."""
+    parts: list[str] = []
+    for index, datum in enumerate(data):
+        tokens = datum.model_input.to_ints()
+        lanes = {"input": tokens} | {
+            name: tensor.data for name, tensor in datum.loss_fn_inputs.items()
+        }
+        head = "".join(f'<th scope="col">{position}</th>' for position in range(len(tokens)))
+        rows = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th>'
+            + "".join(f"<td>{number_text(value)}</td>" for value in values)
+            + "</tr>"
+            for name, values in lanes.items()
+        )
+        parts.append(
+            f'<div class="edit-lanes" tabindex="0" role="group" aria-label="Datum {index}">'
+            f"<table><caption>Datum {index}</caption>"
+            f'<thead><tr><th scope="col">position</th>{head}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+    return mo.Html("".join(parts))

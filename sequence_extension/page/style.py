@@ -4,10 +4,10 @@ import functools
 from importlib.resources import files
 
 from sequence_extension.figures.palette import FONT, PALETTE
-from sequence_extension.html import table_css
+from sequence_extension.markup import markup_css
 
 
-def asset(name: str) -> str:
+def style_asset(name: str) -> str:
     """A file beside this module."""
     return files("sequence_extension.page").joinpath(name).read_text(encoding="utf-8")
 
@@ -25,7 +25,7 @@ def style_sheet() -> str:
         for name, entry in PALETTE.items()
     )
     colors += f"--seq-hatch:{hatch};--seq-font:{FONT};"
-    return f":root{{{colors}}}\n{table_css()}{asset('style.css')}"
+    return f":root{{{colors}}}\n{markup_css()}{style_asset('style.css')}"
 
 
 def style_html() -> str:

@@ -16,7 +16,7 @@ from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, preset_group
 from sequence_extension.loss import kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
-from sequence_extension.page.questions import prefix_checker
+from sequence_extension.page.questions import question_prefix_checker
 from sequence_extension.rollout import token_trajectory
 from sequence_extension.text import count_of, number_text, signed
 
@@ -38,7 +38,7 @@ class Misconception:
     holds: bool
 
 
-def shift_claim() -> Misconception:
+def summary_shift_claim() -> Misconception:
     known = scenarios()
     chat = diagnose(scenario_rollout(known["chat"]))
     entries = len(datum_tensor(chat.built.data[0], "mask"))
@@ -52,7 +52,7 @@ def shift_claim() -> Misconception:
     )
 
 
-def prefix_claim() -> Misconception:
+def summary_prefix_claim() -> Misconception:
     known = scenarios()
     stripped = diagnose(scenario_rollout(known["removed"]))
     first, second = stripped.rollout.trajectory.transitions[:2]
@@ -68,7 +68,7 @@ def prefix_claim() -> Misconception:
     )
 
 
-def mask_claim() -> Misconception:
+def summary_mask_claim() -> Misconception:
     members = group_rollouts()
     equal = preset_group(members, "All the same: no policy gradient")
     ones = nonzero_targets(equal.data, "mask")
@@ -84,7 +84,7 @@ def mask_claim() -> Misconception:
     )
 
 
-def discount_claim() -> Misconception:
+def summary_discount_claim() -> Misconception:
     members = group_rollouts()
     equal = preset_group(members, "All the same: no policy gradient")
     plain = nonzero_targets(kl_penalised(equal.data), "advantages", unmasked=True)
@@ -99,8 +99,8 @@ def discount_claim() -> Misconception:
     )
 
 
-def checker_claim() -> Misconception:
-    checker, _ = prefix_checker()
+def summary_checker_claim() -> Misconception:
+    checker, _ = question_prefix_checker()
     return Misconception(
         "checker",
         "`EnvFromMessageEnv` detects the prefix.",
@@ -110,7 +110,7 @@ def checker_claim() -> Misconception:
     )
 
 
-def twice_claim() -> Misconception:
+def summary_twice_claim() -> Misconception:
     members = group_rollouts()
     split = diagnose(members["D"])
     sampled = sum(span.action for span in split.spans)
@@ -127,7 +127,7 @@ def twice_claim() -> Misconception:
     )
 
 
-def agents_claim() -> Misconception:
+def summary_agents_claim() -> Misconception:
     known = scenarios()
     agents = diagnose(scenario_rollout(known["new_context"]))
     return Misconception(
@@ -139,7 +139,7 @@ def agents_claim() -> Misconception:
     )
 
 
-def credit_claim() -> Misconception:
+def summary_credit_claim() -> Misconception:
     members = group_rollouts()
     shown = preset_group(members, next(iter(group_presets())))
     given = {
@@ -159,7 +159,7 @@ def credit_claim() -> Misconception:
     )
 
 
-def deviation_claim() -> Misconception:
+def summary_deviation_claim() -> Misconception:
     members = group_rollouts()
     uneven = assemble_group(members, {"A": (0, 0, 4), "B": (0, 0), "G": (0,), "H": (0,)})
     spread = float(np.std(uneven.advantages))
@@ -177,7 +177,7 @@ def deviation_claim() -> Misconception:
     )
 
 
-def overflow_claim() -> Misconception:
+def summary_overflow_claim() -> Misconception:
     members = group_rollouts()
     late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
     joined = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0), "E": (-1,)})
@@ -190,7 +190,7 @@ def overflow_claim() -> Misconception:
     )
 
 
-def empty_claim() -> Misconception:
+def summary_empty_claim() -> Misconception:
     known = scenarios()
     empty = diagnose(scenario_rollout(known["empty"]))
     said = sum(span.action for span in empty.spans)
@@ -204,7 +204,7 @@ def empty_claim() -> Misconception:
     )
 
 
-def logprobs_claim() -> Misconception:
+def summary_logprobs_claim() -> Misconception:
     known = scenarios()
     chat = diagnose(scenario_rollout(known["chat"]))
     shifted = replace(
@@ -235,7 +235,7 @@ def logprobs_claim() -> Misconception:
     )
 
 
-def claim_claim() -> Misconception:
+def summary_renderer_claim() -> Misconception:
     claims = run_episodes([EpisodeSpec("role_colon", "no_space"), EpisodeSpec("qwen3", "plain")])
     played = [episode for episode in claims if isinstance(episode, Episode)]
     if len(played) < len(claims):
@@ -259,31 +259,31 @@ def claim_claim() -> Misconception:
 
 
 @once
-def misconceptions() -> tuple[Misconception, ...]:
+def summary_misconceptions() -> tuple[Misconception, ...]:
     """Claims about sequence extension that do not hold, each with a fact computed here.
 
     A claim that the installed cookbook no longer contradicts is left out, so that the list
     stays true; the tests expect all of them.
     """
     makers = (
-        shift_claim,
-        prefix_claim,
-        mask_claim,
-        discount_claim,
-        checker_claim,
-        twice_claim,
-        agents_claim,
-        credit_claim,
-        deviation_claim,
-        overflow_claim,
-        empty_claim,
-        logprobs_claim,
-        claim_claim,
+        summary_shift_claim,
+        summary_prefix_claim,
+        summary_mask_claim,
+        summary_discount_claim,
+        summary_checker_claim,
+        summary_twice_claim,
+        summary_agents_claim,
+        summary_credit_claim,
+        summary_deviation_claim,
+        summary_overflow_claim,
+        summary_empty_claim,
+        summary_logprobs_claim,
+        summary_renderer_claim,
     )
     return tuple(claim for claim in (make() for make in makers) if claim.holds)
 
 
-def misconception_table(told: Sequence[Misconception]) -> str:
+def summary_table(told: Sequence[Misconception]) -> str:
     """The list as a markdown table of two columns."""
     rows = [f"| {one.said} | {one.code} |" for one in told]
     return "\n".join(["| People say | The code says |", "| :--- | :--- |", *rows])

@@ -14,8 +14,8 @@ import traitlets
 
 from sequence_extension.editor.drafts import MAX_DRAFT_TURNS, TurnDraft
 from sequence_extension.editor.scenarios import Scenario, scenarios
-from sequence_extension.page.editing import Edited, edited, editor_view
-from sequence_extension.page.style import asset
+from sequence_extension.page.editing import Edited, editing_view, read_editing
+from sequence_extension.page.style import style_asset
 
 
 class TurnsEditor(anywidget.AnyWidget):
@@ -25,11 +25,11 @@ class TurnsEditor(anywidget.AnyWidget):
         scenarios: Key, title and turns of each scenario.
         most: Turns at most.
         state: From the browser: serial, scenario (key), drafts, click (or None).
-        view: From Python, see `editor_view`; its serial is that of the state it answers.
+        view: From Python, see `editing_view`; its serial is that of the state it answers.
     """
 
-    _esm = asset("turns.js")
-    _css = asset("turns.css")
+    _esm = style_asset("turns.js")
+    _css = style_asset("turns.css")
     scenarios: Any = traitlets.List().tag(sync=True)
     most = traitlets.Int(MAX_DRAFT_TURNS).tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
@@ -54,11 +54,13 @@ class TurnsEditor(anywidget.AnyWidget):
             for item in scenarios().values()
         ]
         self.note = note
-        super().__init__(scenarios=listed, state=state, view=editor_view(edited(state), note))
+        super().__init__(
+            scenarios=listed, state=state, view=editing_view(read_editing(state), note)
+        )
 
     def answer(self) -> Edited:
         """What the reader has done by now; the browser is told what became of it."""
-        result = edited(self.state)
+        result = read_editing(self.state)
         if self.view["serial"] != result.serial:
-            self.view = editor_view(result, self.note)
+            self.view = editing_view(result, self.note)
         return result

@@ -1,4 +1,4 @@
-"""Section 7: the endings, and the controls with which an episode is played."""
+"""Section 7: the endings, and an episode: its controls, its transcript, its breaks and datums."""
 
 import html
 import inspect
@@ -29,36 +29,43 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
 from sequence_extension.overview import STAND_IN
-from sequence_extension.page.episodes import transcript
-from sequence_extension.page.html import control_panel, details_table, fold, note
-from sequence_extension.page.live import is_live_editor, kernel_answers
+from sequence_extension.page.html import (
+    control_panel_html,
+    details_table_html,
+    fold_markup,
+    note_html,
+    token_cell_html,
+)
+from sequence_extension.page.live import is_live_editor, is_live_kernel
 from sequence_extension.page.once import once
 from sequence_extension.page.rows import RowTable
-from sequence_extension.page.views import break_drawings, rollout_figures
-from sequence_extension.text import count_of, number_text
+from sequence_extension.page.views import break_drawings_view, breaks_view, rollout_views
+from sequence_extension.text import count_of, number_text, printable
+from sequence_extension.turns import TurnSpan
+from sequence_extension.wording import turn_words
 
 
 @once
-def endings() -> pd.DataFrame:
+def episode_menu_table() -> pd.DataFrame:
     """Every way in which the adapter lets an episode go, played once."""
     return endings_table(episode_presets())
 
 
-def endings_menu() -> Any:
+def episode_menu() -> Any:
     """The endings as a table whose rows can be chosen: what is chosen is played."""
     columns = ["preset", "turns", "datums", "renderer", "pupil", "stop reason"]
-    listed = endings()[columns].rename(columns={"preset": "ending"})
+    listed = episode_menu_table()[columns].rename(columns={"preset": "ending"})
     return mo.ui.anywidget(RowTable(listed, "A click on a row plays it below."))
 
 
-def chosen_spec(menu: Any) -> EpisodeSpec:
+def episode_menu_spec(menu: Any) -> EpisodeSpec:
     """The episode of the chosen row."""
     return list(episode_presets().values())[int(menu.value["chosen"])]
 
 
-def two_renderers() -> str:
+def episode_menu_finding() -> str:
     """What the first two endings teach: they differ only in what becomes of reasoning."""
-    stripped, kept = endings().head(2).to_dict("records")
+    stripped, kept = episode_menu_table().head(2).to_dict("records")
     return (
         f"The first two rows differ only in the renderer. `{stripped['renderer']}` takes the "
         f"pupil's reasoning out of the history, and {stripped['turns']} turns become "
@@ -67,19 +74,19 @@ def two_renderers() -> str:
     )
 
 
-def tutor_code() -> str:
+def episode_view_code() -> str:
     """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
     return inspect.getsource(tutor)
 
 
-def rollout_line(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
+def episode_printout(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
     """What a rollout became, as a line for people."""
     rewards = " + ".join(number_text(step.reward) for step in trajectory.transitions)
     turns = count_of(len(trajectory.transitions), "turn")
     return f"{turns}, {count_of(len(data), 'datum')}, rewards {rewards}"
 
 
-def controls(spec: EpisodeSpec) -> Any:
+def episode_controls(spec: EpisodeSpec) -> Any:
     """All that decides an episode, as `mo.ui.dictionary`; starts from `spec`."""
     pupils = {f"{name}: {line}": name for name, line in policy_names().items()}
 
@@ -117,7 +124,7 @@ def controls(spec: EpisodeSpec) -> Any:
     )
 
 
-def model_field() -> Any:
+def episode_model_field() -> Any:
     """Whose tokens an episode has: a model's, and before the editor also those of a folder."""
     folder = ", or a folder with tokenizer.json" if is_live_editor() else ""
     return mo.ui.text(
@@ -127,7 +134,7 @@ def model_field() -> Any:
     ).form(submit_button_label="Load its tokenizer")
 
 
-def vocabulary(name: str | None) -> tuple[Any, Any]:
+def episode_field_tokenizer(name: str | None) -> tuple[Any, Any]:
     """The tokenizer that the field names, and a sentence about it.
 
     Without a name, or where it cannot be loaded, the offline one. What lies on this machine is
@@ -139,61 +146,114 @@ def vocabulary(name: str | None) -> tuple[Any, Any]:
     with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
         loaded, problem = load_vocabulary(name, own_code=live, folders=live)
     if loaded is None:
-        return offline_tokenizer(), note(problem, "error")
-    return loaded, note("The tokens below are now those of this model. Choose its renderer.")
+        return offline_tokenizer(), note_html(problem, "error")
+    return loaded, note_html("The tokens below are now those of this model. Choose its renderer.")
 
 
-def play(values: Mapping[str, Any], tokenizer: Any) -> tuple[Episode | str, Diagnosis | None]:
+def episode_from_controls(
+    values: Mapping[str, Any], tokenizer: Any
+) -> tuple[Episode | str, Diagnosis | None]:
     """The episode that the controls ask for, with its diagnosis; or why there is none."""
     episode = run_episodes([spec_of(values)], tokenizer)[0]
     return episode, None if isinstance(episode, str) else diagnose(episode.rollout)
 
 
-def changed_words(values: Mapping[str, Any], menu: Any) -> str:
+def episode_change_html(values: Mapping[str, Any], menu: Any) -> str:
     """That the controls ask for something else than the chosen row, as HTML; "" while they do not.
 
     Args:
-        values: Of `controls`.
-        menu: From `endings_menu`.
+        values: Of `episode_controls`.
+        menu: From `episode_menu`.
     """
-    if spec_of(values) == chosen_spec(menu):
+    if spec_of(values) == episode_menu_spec(menu):
         return ""
     name = list(episode_presets())[int(menu.value["chosen"])]
     return f'<p class="seq-hint">Changed from the row “{html.escape(name)}”.</p>'
 
 
-def stage(values: Any, episode: Episode | str, diagnosis: Diagnosis | None, menu: Any) -> mo.Html:
+def episode_stage_view(
+    values: Any, episode: Episode | str, diagnosis: Diagnosis | None, menu: Any
+) -> mo.Html:
     """Controls at the left, the conversation at the right; below each other on a phone."""
-    panel = control_panel(values.elements).text
+    panel = control_panel_html(values.elements).text
     if isinstance(episode, str) or diagnosis is None:
-        shown = note(str(episode), "error").text
+        shown = note_html(str(episode), "error").text
     else:
         head = mo.md(f"**{episode_headline(diagnosis, episode.stop_reason)}.**").text
         told = mo.md(explain_ending(episode)).text
-        shown = head + transcript(episode, diagnosis.spans).text + told
-    shown = changed_words(values.value, menu) + shown
+        shown = head + episode_transcript_view(episode, diagnosis.spans).text + told
+    shown = episode_change_html(values.value, menu) + shown
     right = f'<div tabindex="0" role="group" aria-label="The rollout">{shown}</div>'
     return mo.Html(f'<div class="seq-stage"><div>{panel}</div>{right}</div>')
 
 
-def aftermath(episode: Episode, diagnosis: Diagnosis) -> str:
+def episode_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
     """What an episode became, to unfold: breaks, runs, and the facts as tables; HTML.
 
     Single tokens only where another episode can be played: a static page has section 3's.
     """
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     drawn = [
-        break_drawings(diagnosis),
-        *rollout_figures(diagnosis, most=1)[: None if kernel_answers() else 1],
-        note(f"The pupil's logprobs are invented; {STAND_IN}."),
+        break_drawings_view(diagnosis),
+        *rollout_views(diagnosis, most=1)[: None if is_live_kernel() else 1],
+        note_html(f"The pupil's logprobs are invented; {STAND_IN}."),
     ]
-    tokens = details_table(
+    tokens = details_table_html(
         stretch_facts(strip_facts(table)), "Every token of every datum as a table"
     )
     return "".join(
         [
-            fold("Its breaks and its datums", "".join(view.text for view in drawn)),
-            details_table(turn_facts(episode), "The trajectory, turn by turn").text,
-            tokens.text if kernel_answers() else "",
+            fold_markup("Its breaks and its datums", "".join(view.text for view in drawn)),
+            details_table_html(turn_facts(episode), "The trajectory, turn by turn").text,
+            tokens.text if is_live_kernel() else "",
         ]
     )
+
+
+def episode_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
+    """The conversation as bubbles: a prompt with its verdict, an answer with its reward.
+
+    The pupil's bubbles show what was sampled, markers and line breaks made visible.
+
+    Args:
+        episode: What to show.
+        spans: Its turns as `walk_turns` gives them.
+    """
+    items = []
+    opened: set[int] = set()
+    for line in episode.lines:
+        told = printable(line.text.replace("\n", "↵"))
+        pupil = line.role == "pupil"
+        who = "pupil, as sampled" if pupil else "tutor"
+        head = html.escape(f" turn {line.turn} · {who}")
+        if pupil:
+            head += f" · reward {html.escape(number_text(episode.rewards[line.turn]))}"
+        # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
+        if line.turn not in opened and (pupil or spans[line.turn].observation):
+            mark = token_cell_html("✕", "X") + " " if spans[line.turn].splits else ""
+            head += f" · {mark}{html.escape(turn_words(spans[line.turn]))}"
+        opened.add(line.turn)
+        letter = token_cell_html("A", "A") if pupil else token_cell_html("O")
+        items.append(
+            f"<li{' class=seq-pupil' * pupil}><small>{letter}{head}</small>"
+            f"<p>{html.escape(told)}</p>"
+        )
+    return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')
+
+
+def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
+    """Everything about one episode: ending, transcript, breaks with their text, strips.
+
+    Args:
+        episode: What to show.
+        sampled: Its logprobs come from a model.
+    """
+    diagnosis = diagnose(episode.rollout)
+    return [
+        mo.md(explain_ending(episode)),
+        episode_transcript_view(episode, diagnosis.spans),
+        breaks_view(diagnosis, episode.spec.renderer),
+        break_drawings_view(diagnosis),
+        note_html(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),
+        *rollout_views(diagnosis, most=1),
+    ]

@@ -15,19 +15,19 @@ if TYPE_CHECKING:  # prose is to stand before pandas is there
     import pandas as pd
 
 
-def code_spans(sentence: str) -> str:
+def code_markup(sentence: str) -> str:
     """A sentence as HTML: escaped, with `quoted` pieces as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(sentence))
 
 
-def fold(summary: str, content: str) -> str:
+def fold_markup(summary: str, content: str) -> str:
     """HTML that opens at a click, also in the static page; `content` is HTML."""
     return (
         f'<details class="seq-facts"><summary>{html.escape(summary)}</summary>{content}</details>'
     )
 
 
-def scroll_box(content: str, label: str) -> str:
+def scroll_markup(content: str, label: str) -> str:
     """HTML in a box that scrolls sideways by mouse and keyboard where it is too wide."""
     return (
         f'<div class="seq-scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
@@ -35,12 +35,12 @@ def scroll_box(content: str, label: str) -> str:
     )
 
 
-def table_css() -> str:
-    """The rules for `table_html` and `fold`, which the page and the HTML report share."""
+def markup_css() -> str:
+    """The rules for `table_markup` and `fold_markup`, which the page and the HTML report share."""
     return files("sequence_extension").joinpath("tables.css").read_text(encoding="utf-8")
 
 
-def value_text(value: Any) -> str:
+def value_markup(value: Any) -> str:
     """A value of a table: whole numbers with commas, others rounded, a gap where nothing is."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
@@ -48,7 +48,7 @@ def value_text(value: Any) -> str:
     return number_text(value) if missing or isinstance(value, float) else str(value)
 
 
-def table_html(
+def table_markup(
     frame: pd.DataFrame,
     caption: str = "",
     merged: int = 0,
@@ -81,7 +81,7 @@ def table_html(
         shares = lead <= place < lead + merged
         if shares and at and rows[at - 1][lead : place + 1] == key:
             return ""
-        text = value_text(value)
+        text = value_markup(value)
         kind = ' class="seq-long"' if len(text) > 60 else side[numeric[place]]
         if shares:
             alike = itertools.takewhile(lambda row: row[lead : place + 1] == key, rows[at:])
@@ -89,7 +89,7 @@ def table_html(
             kind += f' rowspan="{span}"' if span > 1 else ""
         tag, scope = ("th", ' scope="row"') if row_heads and not place else ("td", "")
         marked = columns[place] in code
-        text = code_spans(text) if marked else html.escape(text, quote=False)
+        text = code_markup(text) if marked else html.escape(text, quote=False)
         if links and place == 1 and at in links:
             text = f'<a href="#{html.escape(links[at])}">{text}</a>'
         return f"<{tag}{scope}{kind}>{text}</{tag}>"

@@ -10,8 +10,9 @@ from sequence_extension import split_lineages
 from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import compare_matrices, matrix_table
 from sequence_extension.env.policies import policy_names
-from sequence_extension.page import remedies
-from sequence_extension.page.matrix import matrix
+from sequence_extension.lineages import lineages_example
+from sequence_extension.page import comparison
+from sequence_extension.page.matrix import page_matrix
 
 NAMES, POLICIES = ["qwen3", "llama3", "glm5_3_low_reasoning"], ["reasoning", "other_end"]
 
@@ -32,7 +33,7 @@ def test_the_sentence_counts_what_the_rollouts_give() -> None:
                 data = trajectory_to_data(episode.rollout.trajectory, 1.0)
                 split[kept] += len(data) > 1
                 tokens[kept] += sum(datum.model_input.length for datum in data)
-    numbers = re.findall(r"\d+", remedies.finding(table))
+    numbers = re.findall(r"\d+", comparison.comparison_finding(table))
     assert numbers == [
         str(len(NAMES) * len(POLICIES)),
         str(split[0]),
@@ -40,7 +41,7 @@ def test_the_sentence_counts_what_the_rollouts_give() -> None:
         f"{100 * (1 - tokens[1] / tokens[0]):.0f}",
     ]
     assert split[1] == 1
-    assert remedies.refusals(table) == (
+    assert comparison.comparison_refusals(table) == (
         "1 cell is rendered anew, because the answer ended with another token than its renderer "
         "writes there, so what follows cannot be told: `glm5_3_low_reasoning` with `other_end`."
     )
@@ -48,21 +49,23 @@ def test_the_sentence_counts_what_the_rollouts_give() -> None:
 
 def test_totals_add_up_either_way() -> None:
     table = small()
-    by_policy, by_renderer = (remedies.totals(table, by) for by in ("policy", "renderer"))
+    by_policy, by_renderer = (
+        comparison.comparison_totals(table, by) for by in ("policy", "renderer")
+    )
     for column in ("split before", "datums after", "inputs before", "inputs after"):
         assert by_policy[column].sum() == by_renderer[column].sum()
     assert by_policy["inputs before"].sum() == table["tokens_before"].sum()
 
 
 def test_the_two_agents_of_the_page_take_turns() -> None:
-    trajectory = remedies.two_agents()
+    trajectory = lineages_example()
     assert len(trajectory_to_data(trajectory, 1.0)) == 4
     assert len(split_lineages(trajectory)) == 2
 
 
 def test_renderers_that_keep_reasoning_are_those_whose_rollouts_stay_one_datum() -> None:
     names = ["qwen3_5", "qwen3_5_preserve_thinking", "kimi_k26", "kimi_k26_preserve_thinking"]
-    kept, nothing_else = remedies.keeping_renderers(matrix_table(names))
+    kept, nothing_else = comparison.comparison_keeping_renderers(matrix_table(names))
     assert (kept, nothing_else) == ([names[1], names[3]], [names[1]])
     for name in names:
         data = {
@@ -74,8 +77,8 @@ def test_renderers_that_keep_reasoning_are_those_whose_rollouts_stay_one_datum()
 
 
 def test_those_renderers_are_listed_and_counted() -> None:
-    kept, nothing_else = remedies.keeping_renderers(matrix())
-    prose = remedies.keeping_prose()
+    kept, nothing_else = comparison.comparison_keeping_renderers(page_matrix())
+    prose = comparison.comparison_prose()
     listed = re.findall(r"`(\w+)`", prose.partition("/// details")[2])
     assert sorted(listed) == sorted(kept)
     assert {"qwen3_8_low_reasoning", "glm5_3_low_reasoning", "tml_v0"} <= set(kept)

@@ -36,18 +36,20 @@ from sequence_extension.overview import (
     window_places,
 )
 from sequence_extension.page.html import (
-    code_spans,
-    control_panel,
-    details_table,
-    dimmed,
-    figure_box,
-    fold,
-    note,
-    table_box,
+    code_markup,
+    control_panel_html,
+    details_table_html,
+    dimmed_html,
+    figure_box_html,
+    fold_markup,
+    note_html,
+    table_box_html,
 )
 from sequence_extension.page.live import is_live_editor
 from sequence_extension.page.rows import RowTable
-from sequence_extension.page.views import break_figure, strip_figure, verdict_list
+from sequence_extension.page.strips import strip_view
+from sequence_extension.page.verdicts import verdict_list_view
+from sequence_extension.page.views import break_view
 from sequence_extension.staircase import again_runs
 from sequence_extension.text import count_of, printable, share_text
 from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
@@ -63,20 +65,20 @@ from sequence_extension.wording import (
 MAX_DRAWN_DATUMS = 300
 
 
-def issues_view(reading: Reading, most: int = 10) -> str:
+def upload_issues_view(reading: Reading, most: int = 10) -> str:
     """What could not be read, a sentence each, and what was left out, as HTML."""
     rest = len(reading.issues) - most
     parts = [
         '<p class="seq-note seq-error" role="alert"><b>✕</b>'
-        f"<span>{code_spans(issue.message)}</span></p>"
+        f"<span>{code_markup(issue.message)}</span></p>"
         for issue in reading.issues[:most]
     ]
     if rest > 0:
-        parts.append(note(f"{rest:,} more trajectories cannot be read.", "look").text)
+        parts.append(note_html(f"{rest:,} more trajectories cannot be read.", "look").text)
     if reading.left_out:
-        parts.append(note(reading.left_out, "look").text)
+        parts.append(note_html(reading.left_out, "look").text)
     if reading.lengths_only:
-        parts.append(note(lengths_sentence(reading.lengths_only), "look").text)
+        parts.append(note_html(lengths_sentence(reading.lengths_only), "look").text)
     return "".join(parts)
 
 
@@ -99,22 +101,22 @@ class Read:
     failed_source: str = ""
 
 
-def reading_view(read: Read) -> mo.Html:
+def upload_view(read: Read) -> mo.Html:
     """What a file holds: what could not be read, sums, causes by count, the price."""
     parts = []
     totals = read.overview.totals
     if read.failed is not None:
-        parts.append(issues_view(read.failed))
+        parts.append(upload_issues_view(read.failed))
         kept = f" Still shown: {read.source}, read before." if totals.rollouts else ""
         sentence = f"No rollout in {read.failed_source} can be shown.{kept}"
-        parts.append(note(sentence, "look").text)
+        parts.append(note_html(sentence, "look").text)
     if totals.rollouts:
-        held = issues_view(read.reading) + sums_view(totals, read.source)
-        parts.append(dimmed(held, read.failed is not None).text)
+        held = upload_issues_view(read.reading) + upload_sums_view(totals, read.source)
+        parts.append(dimmed_html(held, read.failed is not None).text)
     return mo.Html("".join(parts))
 
 
-def sums_view(totals: Totals, source: str) -> str:
+def upload_sums_view(totals: Totals, source: str) -> str:
     """Rollouts, datums and inputs in all, causes by count, and what helps, as HTML."""
     counts = sorted(totals.datums_per_rollout.items())
     spread = (
@@ -143,15 +145,15 @@ def sums_view(totals: Totals, source: str) -> str:
     parts = [f"<p>{line}</p>" for line in lines]
     if totals.causes:
         drawn = causes_chart(totals.causes)
-        parts.append(figure_box(drawn, causes_chart_title(totals.causes)).text)
+        parts.append(figure_box_html(drawn, causes_chart_title(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
         counted, title = counts_table(totals), "Causes and warnings, and what helps"
-        box = table_box if len(counted) <= MOST_OPEN_COUNTS else details_table
+        box = table_box_html if len(counted) <= MOST_OPEN_COUNTS else details_table_html
         parts.append(box(counted, title, name="seq-told", code=["what helps"]).text)
     return "".join(parts)
 
 
-def diagnosis_views(
+def upload_rollout_views(
     diagnosis: Diagnosis, most: int = 40, drawn: int = 5, anchor: str = ""
 ) -> list[mo.Html]:
     """One rollout: price, its breaks drawn, and a verdict a turn.
@@ -167,38 +169,38 @@ def diagnosis_views(
     mark = f' id="{html.escape(anchor)}"' if anchor else ""
     views = [mo.Html(f'<h3 class="seq-title"{mark}>{name}</h3>')]
     if diagnosis.built.error_message is not None:
-        views.append(note(f"Refused: {refusal_sentence(diagnosis)}", "error"))
+        views.append(note_html(f"Refused: {refusal_sentence(diagnosis)}", "error"))
     else:
-        views.append(note(cost_sentence(diagnosis)))
-    views += [note(text, "look") for text in diagnosis.rollout.notes]
+        views.append(note_html(cost_sentence(diagnosis)))
+    views += [note_html(text, "look") for text in diagnosis.rollout.notes]
     lineage = lineage_sentence(diagnosis)
-    views += [note(lineage)] if lineage else []
+    views += [note_html(lineage)] if lineage else []
     firsts = {found.cause: found for found in reversed(diagnosis.breaks)}
     chosen = [found for found in diagnosis.breaks if found is firsts[found.cause]][:drawn]
     for number, found in enumerate(chosen):
-        figure = break_figure(break_table(diagnosis, found), break_title(diagnosis, found))
+        figure = break_view(break_table(diagnosis, found), break_title(diagnosis, found))
         if number:
-            figure = mo.Html(fold(break_headline(found), figure.text))
+            figure = mo.Html(fold_markup(break_headline(found), figure.text))
         views.append(figure)
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
         views.append(
-            note(f"{count_of(left, 'more break')} not drawn; the verdicts per turn name them.")
+            note_html(f"{count_of(left, 'more break')} not drawn; the verdicts per turn name them.")
         )
     warnings = said_warnings(diagnosis)
-    listed = verdict_list(verdicts(diagnosis, warnings=warnings), most).text
+    listed = verdict_list_view(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
-    views.append(mo.Html(listed if warnings else fold("A verdict per turn", listed)))
+    views.append(mo.Html(listed if warnings else fold_markup("A verdict per turn", listed)))
     return views
 
 
-def chosen_view(read: Read, diagnosis: Diagnosis) -> mo.Html:
-    """`diagnosis_views` in a place that is as high for a rollout that does not split."""
-    views = mo.vstack(diagnosis_views(diagnosis)).text
-    return dimmed(f'<div class="seq-own">{views}</div>', read.failed is not None)
+def upload_chosen_view(read: Read, diagnosis: Diagnosis) -> mo.Html:
+    """`upload_rollout_views` in a place that is as high for a rollout that does not split."""
+    views = mo.vstack(upload_rollout_views(diagnosis)).text
+    return dimmed_html(f'<div class="seq-own">{views}</div>', read.failed is not None)
 
 
-def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
+def upload_datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
     """Alignment of one datum; empty where there is none, as when the rollout was refused."""
     built = diagnosis.built
     if datum >= len(built.data):
@@ -206,12 +208,12 @@ def datum_rows(diagnosis: Diagnosis, datum: int) -> pd.DataFrame:
     return alignment_table(built, diagnosis.runs, diagnosis.rollout.vocab, [datum])
 
 
-def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[mo.Html]:
+def upload_window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[mo.Html]:
     """A rollout as runs, and a window of one datum's tokens, with the window's facts as a table.
 
     Args:
         diagnosis: Of the rollout; too many turns to draw are said instead of drawn.
-        rows: From `datum_rows`, of one datum.
+        rows: From `upload_datum_rows`, of one datum.
         start: First position of the window.
     """
     datum = int(rows["datum"].iloc[0])
@@ -220,7 +222,7 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
     turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
     if datums <= MAX_DRAWN_DATUMS:
         views.append(
-            figure_box(
+            figure_box_html(
                 runs_chart(
                     diagnosis.runs,
                     marks,
@@ -233,17 +235,19 @@ def window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) -> list[m
         )
     else:
         views.append(
-            note(f"{datums:,} datums are too many to draw; the window below shows their tokens.")
+            note_html(
+                f"{datums:,} datums are too many to draw; the window below shows their tokens."
+            )
         )
     seen = window(rows, start, WINDOW)
     return [
         *views,
-        strip_figure(seen, [mark for mark in marks if mark[0] == datum]),
-        details_table(strip_facts(seen), "The window as a table"),
+        strip_view(seen, [mark for mark in marks if mark[0] == datum]),
+        details_table_html(strip_facts(seen), "The window as a table"),
     ]
 
 
-def tokenizer_field() -> Any:
+def upload_tokenizer_field() -> Any:
     """Asks for a tokenizer; None where nobody sits before the editor.
 
     A served app has no such field: a stranger would read folders of its machine.
@@ -258,7 +262,7 @@ def tokenizer_field() -> Any:
     ).form(submit_button_label="Load it")
 
 
-def field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | None]:
+def upload_field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | None]:
     """Token texts of the tokenizer that the field names, and a sentence where it does not load."""
     if not name or not name.strip():
         return None, None
@@ -266,10 +270,10 @@ def field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | N
         with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
             return load_texts(name.strip()), None
     except TokenizerError as error:
-        return None, note(str(error), "error")
+        return None, note_html(str(error), "error")
 
 
-def read_input(
+def read_upload(
     upload: Any, text: str, last: dict[str, Read], texts: Mapping[int, str] | None = None
 ) -> Read:
     """What was uploaded, or without a file the text.
@@ -277,7 +281,7 @@ def read_input(
     Args:
         upload, text: The two inputs.
         last: Keeps what was read; it stays where what comes next holds no rollout.
-        texts: From `field_texts`.
+        texts: From `upload_field_texts`.
     """
     source = f"the file {upload.name()}" if upload.value else "the text"
     with mo.status.spinner("Reading the rollouts", remove_on_exit=True):
@@ -298,7 +302,7 @@ def read_input(
     return replace(kept, failed=reading, failed_source=source)
 
 
-def advantage_words(read: Read) -> str:
+def upload_advantage_note(read: Read) -> str:
     """Whose mean advantages are centred on, where rollouts of their groups may be missing."""
     reading = read.reading
     whole = not (reading.issues or reading.left_out or reading.lengths_only)
@@ -310,13 +314,13 @@ def advantage_words(read: Read) -> str:
     )
 
 
-def rollout_menu(read: Read) -> Any:
+def upload_rollout_menu(read: Read) -> Any:
     """The rollouts as a table, the worst chosen."""
-    label = f"Choose a rollout, worst first. {advantage_words(read)}".rstrip()
+    label = f"Choose a rollout, worst first. {upload_advantage_note(read)}".rstrip()
     return mo.ui.anywidget(RowTable(read.overview.table, label))
 
 
-def chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
+def upload_chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
     """The diagnosis of the chosen rollout, with its advantage where its group tells it."""
     table = read.overview.table
     if not len(table):
@@ -327,7 +331,7 @@ def chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
     return diagnose(rollout, advantage=1.0 if advantage is None else advantage)
 
 
-def place_menu(diagnosis: Diagnosis | None) -> Any:
+def upload_place_menu(diagnosis: Diagnosis | None) -> Any:
     """Where the window of single tokens may start: breaks first."""
     places = window_places(diagnosis) if diagnosis else {}
     return mo.ui.dropdown(
@@ -340,20 +344,20 @@ def place_menu(diagnosis: Diagnosis | None) -> Any:
     )
 
 
-def window_fold(
+def upload_window_fold(
     read: Read, diagnosis: Diagnosis, rows: pd.DataFrame, place: Any, start: Any
 ) -> str:
     """Single tokens of the chosen rollout, to unfold: where, as runs, and as a strip; HTML."""
     if not len(rows):
         return ""
-    views = window_views(diagnosis, rows, start.value)
-    panel = control_panel({"place": place, "start": start}).text
-    words = f"{STAND_IN}." if diagnosis.rollout.group is None else advantage_words(read)
-    views += [note(words)] if words else []
-    return fold("Token by token", panel + "".join(view.text for view in views))
+    views = upload_window_views(diagnosis, rows, start.value)
+    panel = control_panel_html({"place": place, "start": start}).text
+    words = f"{STAND_IN}." if diagnosis.rollout.group is None else upload_advantage_note(read)
+    views += [note_html(words)] if words else []
+    return fold_markup("Token by token", panel + "".join(view.text for view in views))
 
 
-def start_slider(rows: pd.DataFrame, place: tuple[int, int]) -> Any:
+def upload_start_slider(rows: pd.DataFrame, place: tuple[int, int]) -> Any:
     """First position of the window in its datum."""
     datum, start = place
     return mo.ui.slider(
@@ -367,7 +371,7 @@ def start_slider(rows: pd.DataFrame, place: tuple[int, int]) -> Any:
     )
 
 
-def format_help() -> str:
+def upload_format_help() -> str:
     """The file format in short, for readers of the page (markdown)."""
     head = {"name": "optional", "group": "optional", "vocab": {"3": "optional text"}}
     turns = [
