@@ -187,14 +187,13 @@ def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
         strip_chart(table[table["datum"] == 0], break_marks(diagnosis)),
     ]
     for figure in drawn:
-        line = figure.tables["breaks"]["x"].tolist()[0]
-        above = figure.tables["turns"]
-        above = above[above["lane"] == "turn"] if "lane" in above else above
+        line = figure.tables["breaks"][0]["x"]
+        above = [row for row in figure.tables["turns"] if row.get("lane", "turn") == "turn"]
         crossing = [
             row
-            for row in above.to_dict("records")
+            for row in above
             if row["left"] < line < row["right"]
             and row["left"] + 3 + cell_text_width(row["label"]) > line
         ]
         assert not crossing
-        assert above["label"].tolist()[0] in ("0 O", "O")
+        assert above[0]["label"] in ("0 O", "O")

@@ -13,8 +13,8 @@ def test_a_bar_for_each_cause_the_longest_first() -> None:
     counts = {cause: 3 + place for place, cause in enumerate(CAUSES)}
     figure = causes_chart(counts)
     drawn = figure.tables["causes"]
-    assert drawn["turns"].tolist() == sorted(counts.values(), reverse=True)
-    assert drawn["cause"].iloc[0] == "replaced"
+    assert [bar["turns"] for bar in drawn] == sorted(counts.values(), reverse=True)
+    assert drawn[0]["cause"] == "replaced"
     assert figure.height == 22 * len(CAUSES)
     assert causes_chart({"removed": 1_234}).height == 22
 

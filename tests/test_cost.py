@@ -32,7 +32,6 @@ from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_charts
-from sequence_extension.figures.figure import figure_records
 from sequence_extension.turns import TurnSpan, walk_turns
 
 
@@ -253,11 +252,11 @@ def test_areas_are_in_proportion_and_add_up() -> None:
         # beside a phone's margins
         assert areas.width <= 354
         # drawn by Vega, from 0 on
-        assert tables["areas"]["tokens"].tolist() == [once, again]
+        assert [area["tokens"] for area in tables["areas"]] == [once, again]
         size = areas.to_dict()["layer"][0]["encoding"]["size"]
         assert size["field"] == "tokens"
         assert size["scale"]["range"][0] == 0
-        words = " ".join(tables["words"]["words"])
+        words = " ".join(row["words"] for row in tables["words"])
         assert f"read once\n{once:,}" in words
         assert f"read again\n{again:,}" in words
         assert f"{1 + again / once:.1f} times" in words
@@ -270,10 +269,10 @@ def test_names_of_curves_keep_clear_of_each_other() -> None:
         if growth.empty:
             continue
         _, curves = cost_charts(growth, growth_law(growth))
-        names = figure_records(curves.tables["names"])
+        names = curves.tables["names"]
         assert len(names) >= 2
         for above, below in pairwise(names):
-            assert above["y"] + 15 * (above["words"].count("|") + 1) < below["y"], scenario.key
+            assert above["y"] + 15 * (above["words"].count("\n") + 1) < below["y"], scenario.key
 
 
 def test_a_rollout_without_breaks_is_not_said_to_have_some() -> None:

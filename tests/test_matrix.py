@@ -112,7 +112,7 @@ def test_a_renderer_that_cannot_be_built_is_listed_with_its_reason(custom: str) 
     )
     assert "needs a &lt;vocabulary&gt; of its own" in page
     assert "<img" not in page
-    assert custom in drawn(broken).tables["rows"]["wide"].tolist()
+    assert custom in [row["wide"] for row in drawn(broken).tables["rows"]]
 
 
 def test_rollouts_are_the_same_every_time(table: pd.DataFrame) -> None:

@@ -8,7 +8,13 @@ import altair as alt
 import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, figure_data, figure_pixels, figure_records
+from sequence_extension.figures.figure import (
+    Figure,
+    Rows,
+    figure_data,
+    figure_pixels,
+    figure_records,
+)
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import count_of
@@ -52,7 +58,7 @@ def break_template() -> Mapping[str, Any]:
     ).to_dict()
 
 
-def break_chart_cells(table: pd.DataFrame, side: str) -> list[dict[str, Any]]:
+def break_chart_cells(table: pd.DataFrame, side: str) -> Rows:
     """The cells of one side ("held" or "new") of `break_table`: an entry per column.
 
     What is missing on this side is an empty place; where nothing is known to correspond,
@@ -113,8 +119,8 @@ def break_chart(table: pd.DataFrame) -> Figure:
         break_template(),
         BREAK_LANES,
         {
-            "cells": pd.DataFrame(cells),
-            "turns": pd.DataFrame(turns, columns=["left", "right", "label"]),
+            "cells": cells,
+            "turns": turns,
             "breaks": draw.break_layers_table([(at, label)], rights[-1]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 from sequence_extension.figures.figure import Figure, figure_data
 from sequence_extension.figures.palette import RED
@@ -37,11 +36,11 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     Args:
         causes: Turns that split, by cause; at least one.
     """
-    rows = [(cause_name(cause), turns) for cause, turns in by_count(causes)]
+    rows = {cause_name(cause): turns for cause, turns in by_count(causes)}
     return Figure(
         causes_template(),
-        {"causes": pd.DataFrame(rows, columns=["cause", "turns"])},
-        description=f"{causes_chart_title(causes)}: {counts_text(dict(rows))}.",
+        {"causes": [{"cause": cause, "turns": turns} for cause, turns in rows.items()]},
+        description=f"{causes_chart_title(causes)}: {counts_text(rows)}.",
         width=BARS + 130,
         height=ROW * len(rows),
         bound={

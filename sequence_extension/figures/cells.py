@@ -9,9 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
-from sequence_extension.figures.figure import Figure, figure_data, figure_pixels, fixed_figure_size
+from sequence_extension.figures.figure import (
+    Figure,
+    Rows,
+    figure_data,
+    figure_pixels,
+    fixed_figure_size,
+)
 from sequence_extension.figures.palette import GREY, LOOKS, PALETTE, RED
 from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import visible_text
@@ -72,15 +77,15 @@ def cell_stretches(
     lefts: Iterable[int],
     rights: Iterable[int],
     breaks: Sequence[int] = (),
-) -> list[tuple[int, int, str]]:
-    """Runs of cells of one turn and part: (left, right, label), the letter once at their start.
+) -> Rows:
+    """Runs of cells of one turn and part: left, right, label, the letter once at their start.
 
     Args:
         owners: Turn and part of each cell; None where there is no cell.
         lefts, rights: Their pixels.
         breaks: Pixels of lines that no label may cross.
     """
-    labelled, before = [], None
+    labelled, before = Rows(), None
     cells = zip(owners, lefts, rights, strict=False)
     for owner, run in itertools.groupby(cells, key=operator.itemgetter(0)):
         (_, left, right), *more = run
@@ -91,7 +96,7 @@ def cell_stretches(
         words = [part] if turn == before else [f"turn {turn} {part}", f"{turn} {part}", part]
         room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
         label = next((word for word in words if cell_text_width(word) <= room), part[0])
-        labelled.append((left, right, label))
+        labelled.append({"left": left, "right": right, "label": label})
         before = turn
     return labelled
 
@@ -150,7 +155,7 @@ def turn_layers(y: Any) -> list[alt.Chart]:
     ]
 
 
-def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> pd.DataFrame:
+def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> Rows:
     """The table `breaks` of a figure: where (left of a cell), and the words at the mark.
 
     Args:
@@ -160,16 +165,15 @@ def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> pd.Data
     rows = []
     for left, label in places:
         room = cell_text_width(label) + 14
-        rows.append(
-            (left - 1, left + 12 if left + room <= width or left < room else left - room, label)
-        )
-    return pd.DataFrame(rows, columns=["x", "words", "label"])
+        words = left + 12 if left + room <= width or left < room else left - room
+        rows.append({"x": left - 1, "words": words, "label": label})
+    return rows
 
 
 def lane_figure(
     template: Mapping[str, Any],
     lanes: Sequence[str],
-    tables: Mapping[str, pd.DataFrame],
+    tables: Mapping[str, Rows],
     description: str,
 ) -> Figure:
     """A figure of aligned lanes, whose names the page keeps in view, and the first break with them.
@@ -180,9 +184,10 @@ def lane_figure(
         tables: `cells` (with right, in pixels) and `breaks` (of `break_layers_table`) among them.
         description: What is to be seen.
     """
-    breaks = tables["breaks"].to_dict("records")
+    breaks = tables["breaks"]
     ends = [row["words"] + cell_text_width(row["label"]) for row in breaks]
-    width, height = max([tables["cells"]["right"].max() + GAP, *ends]), LANE * len(lanes)
+    width = max([max(cell["right"] for cell in tables["cells"]) + GAP, *ends])
+    height = LANE * len(lanes)
     focus = None
     if breaks:
         focus = max(0, min(breaks[0]["x"] - 10, breaks[0]["words"])), ends[0]
@@ -191,11 +196,11 @@ def lane_figure(
         template,
         tables,
         description,
-        width=int(width),
+        width=width,
         height=height + TOP,
         lanes=[(TOP + LANE * at + LANE // 2, lane) for at, lane in enumerate(lanes)],
         focus=focus,
-        bound=fixed_figure_size(int(width), height, TOP, config=nameless),
+        bound=fixed_figure_size(width, height, TOP, config=nameless),
     )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
+    Rows,
     figure_data,
     figure_pixels,
     figure_pixels_down,
@@ -76,8 +77,8 @@ def cost_areas_chart(once: int, total: int) -> Figure:
     return Figure(
         cost_areas_template(),
         {
-            "areas": pd.DataFrame(areas, columns=["x", "y", "name", "tokens"]),
-            "words": pd.DataFrame(words, columns=["x", "y", "words"]),
+            "areas": [dict(zip(("x", "y", "name", "tokens"), row, strict=True)) for row in areas],
+            "words": [dict(zip(("x", "y", "words"), row, strict=True)) for row in words],
         },
         description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
         width=width,
@@ -117,7 +118,7 @@ def cost_curves_template() -> Mapping[str, Any]:
     ).to_dict()
 
 
-def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
     """The table `names`: each curve where it ends, in lines; equal curves share one name.
 
     Args:
@@ -130,14 +131,14 @@ def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
         points = tuple(curves[curves["pattern"] == row["pattern"]]["tokens"])
         law = f"{row['law']}, {row['doubling']:.1f} times"
         ends.setdefault(points, (row["tokens"], [], law))[1].append(row["pattern"])
-    lowest, rows = SIDE + 8, []
+    lowest, rows = SIDE + 8, Rows()
     for tokens, patterns, law in ends.values():
         # from below: each has room for its lines, whose first stands at y
         words = ["= ".join(["", name]) if at else name for at, name in enumerate(patterns)]
         y = min(round(SIDE * (1 - tokens / top)), lowest - LINE * (len(words) + 1))
-        rows.append((y, "\n".join([*words, law])))
+        rows.append({"y": y, "words": "\n".join([*words, law])})
         lowest = y - 4
-    return pd.DataFrame(rows[::-1], columns=["y", "words"])
+    return rows[::-1]
 
 
 def cost_curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
@@ -157,7 +158,7 @@ def cost_curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
     return Figure(
         cost_curves_template(),
-        {"curves": curves, "names": cost_curves_names(laws, curves)},
+        {"curves": figure_records(curves), "names": cost_curves_names(laws, curves)},
         description=f"Tokens through the model against the number of turns. {told}.",
         width=width,
         height=height + 10,

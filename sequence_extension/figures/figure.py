@@ -1,5 +1,7 @@
 """A finished figure: a chart declared once, and the tables, words and sizes of this one."""
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +9,8 @@ from typing import Any
 
 import altair as alt
 import pandas as pd
+
+Rows = list[dict[str, Any]]  # of a table: all with the same columns
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Figure:
     """
 
     template: Mapping[str, Any]
-    tables: Mapping[str, pd.DataFrame]
+    tables: Mapping[str, Rows]
     description: str
     width: int
     height: int
@@ -44,10 +48,7 @@ class Figure:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole specification."""
-        data = {
-            name: frame.to_csv(index=False, lineterminator="\n")
-            for name, frame in self.tables.items()
-        }
+        data = {name: csv_text(rows) for name, rows in self.tables.items()}
         return {**self.template, "description": self.description, **self.bound, "datasets": data}
 
     def to_json(self) -> str:
@@ -93,6 +94,14 @@ def fluid_figure_size(height: int = 1, **more: Any) -> dict[str, Any]:
     return {"width": "container", "height": height, "autosize": size, "padding": 0, **more}
 
 
-def figure_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def figure_records(frame: pd.DataFrame) -> Rows:
     """The rows of a table by column name."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def csv_text(rows: Rows) -> str:
+    """Rows as CSV; a tenth of the time that pandas takes for a few."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([rows[0].keys(), *(row.values() for row in rows)] if rows else [])
+    return text.getvalue()

@@ -12,6 +12,7 @@ import pandas as pd
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
+    Rows,
     figure_data,
     figure_pixels,
     figure_pixels_down,
@@ -25,7 +26,6 @@ WIDE, NARROW = 720, 350  # pixels of a line of cells; the first where there is r
 LEFT, CELLS, SCALE = 4, 60, 190  # pixels before names and cells, and of the scale of rewards
 HEAD = 52  # pixels above: the axis, and the name of the mean
 LINE, CELL, BAR = 24, 20, 10  # a line of cells, a cell, a bar
-Rows = list[dict[str, Any]]
 
 
 @cache
@@ -147,7 +147,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     )
     return Figure(
         group_template(),
-        {name: pd.DataFrame([*wide[name], *narrow[name]]) for name in wide},
+        {name: [*wide[name], *narrow[name]] for name in wide},
         description=(
             f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}"
         ),

@@ -12,6 +12,7 @@ from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
+    Rows,
     figure_data,
     figure_pixels,
     figure_records,
@@ -115,9 +116,7 @@ def matrix_template() -> Mapping[str, Any]:
     ).to_dict()
 
 
-def matrix_chart_cells(
-    table: pd.DataFrame, groups: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def matrix_chart_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[Rows, Rows]:
     """The tables `cells` and `facts`: per group and policy, columns that split most first.
 
     Args:
@@ -138,19 +137,16 @@ def matrix_chart_cells(
             count = cell_count(members[0]["datums"], members[0]["turns"])
             # where there is no room for more: the part of the figure tells what is claimed
             labels = f"{count} {VERDICTS[verdict][0]}".strip(), count.partition("/")[0]
-            cells.append((row, group["place"], policy, verdict, *labels))
+            place = {"row": row, "place": group["place"], "policy": policy}
+            cells.append({**place, "kind": verdict, "wide": labels[0], "narrow": labels[1]})
             what, texts = cell_words(group["label"], members)
             told = ["; ".join(what), *texts]
             listed = [", ".join(group["members"])] * (len(members) > 1)
             for at, block in (("what", told), ("members", listed), ("narrow", [*told, *listed])):
                 x, letters = FACTS[at]
                 lines = [line for text in block for line in textwrap.wrap(text, letters)]
-                facts.append((row, end, policy, at, x, "\n".join(lines)))
-    names = ["row", "place", "policy"]
-    return (
-        pd.DataFrame(cells, columns=[*names, "kind", *ROWS]),
-        pd.DataFrame(facts, columns=[*names, "at", "x", "words"]),
-    )
+                facts.append({**place, "place": end, "at": at, "x": x, "words": "\n".join(lines)})
+    return cells, facts
 
 
 def matrix_chart_names(name: str) -> str:
@@ -160,7 +156,7 @@ def matrix_chart_names(name: str) -> str:
     return "\n".join(wrapped).replace("-", "_")
 
 
-def matrix_chart_rows(groups: pd.DataFrame) -> pd.DataFrame:
+def matrix_chart_rows(groups: pd.DataFrame) -> Rows:
     """The table `rows`: names of both parts and of all rows, with notes on these."""
     rows = [(-0.8, "", "", "split", "split", "")]
     for claims, part in groups.groupby("claims", sort=False):
@@ -177,7 +173,8 @@ def matrix_chart_rows(groups: pd.DataFrame) -> pd.DataFrame:
             )
             for own in figure_records(part)
         ]
-    return pd.DataFrame(rows, columns=["place", *ROWS, "note", "split", "title"])
+    names = ("place", *ROWS, "note", "split", "title")
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def matrix_chart(
@@ -197,7 +194,7 @@ def matrix_chart(
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()
     groups = groups.assign(place=groups.index + parts)  # a row for the name of each part
     cells, facts = matrix_chart_cells(table, groups)
-    policies = cells["policy"].unique().tolist()
+    policies = list(dict.fromkeys(cell["policy"] for cell in cells))
     row = next((at for at, own in enumerate(groups["members"]) if first[0] in own), 0)
     chosen = {"row": row, "policy": first[1] if first[1] in policies else policies[0]}
     menus = {
@@ -208,14 +205,13 @@ def matrix_chart(
     }
     template = matrix_template()
     count = len(groups) + int(parts.max())
-    most = facts["words"].str.count("\n").groupby(facts["at"] == "narrow").max()
     height, narrow = (
         MENUS[at]
         + HEADS[at]
         + round(ROWS[at] * (count + 0.5))
-        + LINE * int(most[at == "narrow"] + 1)
+        + LINE * max(len(own["words"].split("\n")) for own in facts if own["at"] in blocks)
         + FOOT
-        for at in ROWS
+        for at, blocks in (("wide", ("what", "members")), ("narrow", ("narrow",)))
     )
     counts = table["verdict"].value_counts()
     verdicts = "; ".join(f"{counts.get(kind, 0)} cells: {VERDICTS[kind][1]}" for kind in VERDICTS)

@@ -1,15 +1,14 @@
 """A rollout as runs, a row per datum: its size grows with turns, not with tokens."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import altair as alt
-import numpy as np
-import pandas as pd
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, figure_data, fluid_figure_size
+from sequence_extension.figures.figure import Figure, Rows, figure_data, fluid_figure_size
 from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_of
 from sequence_extension.turns import Run, runs_finding
@@ -60,7 +59,7 @@ def runs_template() -> Mapping[str, Any]:
 
 def runs_chart_bars(
     runs: Sequence[Run], breaks: Sequence[tuple[int, int, str]], length: int, named: bool
-) -> pd.DataFrame:
+) -> Rows:
     """The table `runs`: a bar per turn and part, with its name where this has room.
 
     Args:
@@ -84,17 +83,17 @@ def runs_chart_bars(
                 "fits": "yes" * (NARROW * free / length > room),
             }
         )
-    return pd.DataFrame(rows)
+    return rows
 
 
-def runs_chart_hatching(again: Sequence[tuple[int, int, int]], length: int) -> pd.DataFrame:
+def runs_chart_hatching(again: Sequence[tuple[int, int, int]], length: int) -> Rows:
     """The table `again`: diagonals over what is read again, evenly over the whole width."""
     rows = []
     for datum, start, end in again:
         count = max(1, round((end - start) * HATCH / length))
-        edges = np.linspace(start, end, count + 1).round(2)
-        rows.append(pd.DataFrame({"datum": datum, "start": edges[:-1], "end": edges[1:]}))
-    return pd.concat(rows) if rows else pd.DataFrame(columns=["datum", "start", "end"])
+        edges = [round(start + (end - start) * at / count, 2) for at in range(count + 1)]
+        rows += [{"datum": datum, "start": a, "end": b} for a, b in itertools.pairwise(edges)]
+    return rows
 
 
 def runs_chart(
@@ -115,15 +114,18 @@ def runs_chart(
     length = max((run.start + run.length for run in runs), default=1)
     row = max(6, min(26, 900 // datums))
     tall = row >= 14  # enough for words
-    frame = [] if shown is None else [(shown[0], shown[1], shown[1] + shown[2])]
-    signs = pd.DataFrame(breaks, columns=["datum", "start", "words"])
+    sign = "yes" * tall
+    signs = [{"datum": at[0], "start": at[1], "words": at[2], "sign": sign} for at in breaks]
+    frame = Rows()
+    if shown is not None:
+        frame = [{"datum": shown[0], "start": shown[1], "end": shown[1] + shown[2]}]
     return Figure(
         runs_template(),
         {
             "runs": runs_chart_bars(runs, breaks, length, tall),
             "again": runs_chart_hatching(again, length),
-            "breaks": signs.assign(sign="yes" * tall),
-            "shown": pd.DataFrame(frame, columns=["datum", "start", "end"]),
+            "breaks": signs,
+            "shown": frame,
         },
         description=(
             f"{runs_finding(runs)}. One row per datum, the longest of {length} tokens; "

@@ -10,6 +10,7 @@ import pandas as pd
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
+    Rows,
     figure_data,
     figure_pixels,
     figure_pixels_down,
@@ -29,7 +30,6 @@ COLUMNS = {
     "turns": ["turn", "datum", "left", "right", "top", "bottom"],
     "breaks": ["turn", "x", "y", "edge", "line"],
 }
-Rows = list[dict[str, Any]]
 
 
 def staircase_chart_controls(
@@ -225,7 +225,7 @@ def staircase_chart(
     return Figure(
         staircase_template(tuple(titles), most, start),
         {
-            name: pd.DataFrame(rows, columns=["s", "at", *COLUMNS[name]])
+            name: [{key: row.get(key) for key in ("s", "at", *COLUMNS[name])} for row in rows]
             for name, rows in drawn.items()
         },
         description=(

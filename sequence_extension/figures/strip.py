@@ -9,7 +9,7 @@ import pandas as pd
 
 from sequence_extension.alignment import strip_finding
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, figure_data, figure_pixels
+from sequence_extension.figures.figure import Figure, Rows, figure_data, figure_pixels
 from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import number_text
 
@@ -81,13 +81,10 @@ def strip_template() -> Mapping[str, Any]:
     return declare_strip().to_dict()
 
 
-def strip_chart_cells(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+def strip_chart_cells(table: pd.DataFrame) -> Rows:
     """The table `cells` of a strip: a row per position, the empty places at both ends included.
 
     Token p is the input of row p and the target of row p - 1, with what belongs to it there.
-
-    Returns:
-        A row per position, as `COLUMNS` names it.
     """
     ids, parts = table["label"].tolist(), table["part"].tolist()
     labels = [draw.cell_label(*pair) for pair in zip(ids, table["text"].tolist(), strict=True)]
@@ -109,7 +106,7 @@ def strip_chart_cells(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     boxes = draw.cell_places((left[0], right[0], *right[2:5]) for left, right in pairs)
     first = positions[0] - begins
     return [
-        (first + at, *left, *right, *box)
+        dict(zip(COLUMNS, (first + at, *left, *right, *box), strict=True))
         for at, ((left, right), box) in enumerate(zip(pairs, boxes, strict=True))
     ]
 
@@ -124,9 +121,7 @@ def strip_chart_texts(values: Sequence[float], sign: str) -> list[str]:
     return [texts.get(value, "NaN") for value in values]
 
 
-def strip_chart_turns(
-    cells: pd.DataFrame, table: pd.DataFrame, breaks: Sequence[int] = ()
-) -> pd.DataFrame:
+def strip_chart_turns(cells: Rows, table: pd.DataFrame, breaks: Sequence[int] = ()) -> Rows:
     """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets.
 
     Args:
@@ -134,19 +129,19 @@ def strip_chart_turns(
         table: What it was made from.
         breaks: Pixels of the lines through the inputs.
     """
-    masked = dict(zip(cells["p"] + 1, cells["goal"] == "M", strict=True))
+    masked = {cell["p"] + 1 for cell in cells if cell["goal"] == "M"}
     columns = (table[name].tolist() for name in ("position", "turn", "part"))
     owners = [
-        (turn, "A masked" if masked.get(place) else part)
+        (turn, "A masked" if place in masked else part)
         for place, turn, part in zip(*columns, strict=True)
     ]
     rows = []
-    boxes = list(zip(cells["input"], cells["turn"], cells["left"], cells["right"], strict=True))
-    for lane, column, later in (("turn", 0, 0), ("target's turn", 1, 1)):
-        _, _, lefts, rights = zip(*(box for box in boxes if box[column] != ""), strict=True)
+    for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
+        own = [(cell["left"], cell["right"]) for cell in cells if cell[column] != ""]
+        lefts, rights = zip(*own, strict=True)
         runs = draw.cell_stretches(owners[later:], lefts, rights, () if later else breaks)
-        rows += [(lane, *run) for run in runs]
-    return pd.DataFrame(rows, columns=["lane", "left", "right", "label"])
+        rows += [{"lane": lane, **run} for run in runs]
+    return rows
 
 
 def strip_chart(
@@ -172,8 +167,8 @@ def strip_chart(
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
-    cells = pd.DataFrame(strip_chart_cells(table), columns=COLUMNS, dtype=object)
-    lefts = dict(zip(cells["p"], cells["left"], strict=True))
+    cells = strip_chart_cells(table)
+    lefts = {cell["p"]: cell["left"] for cell in cells}
     marks = [
         (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
     ]
@@ -183,7 +178,7 @@ def strip_chart(
         {
             "cells": cells,
             "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
-            "breaks": draw.break_layers_table(marks, int(cells["right"].iloc[-1])),
+            "breaks": draw.break_layers_table(marks, cells[-1]["right"]),
         },
         f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",
