@@ -435,8 +435,8 @@ def _():
 @app.cell(hide_code=True)
 def _():
     group_preset = mo.ui.dropdown(
-        options=list(editor.rewards.group_presets()),
-        value=next(iter(editor.rewards.group_presets())),
+        options=list(editor.rewards.reward_presets()),
+        value=next(iter(editor.rewards.reward_presets())),
         label="Rewards",
         allow_select_none=False,
     )
@@ -552,7 +552,7 @@ def sums_env():
 @app.cell(hide_code=True)
 def _():
     # a renderer, and a scripted pupil in place of a model
-    renderer, _ = env.renderers.build_renderer("qwen3", env.vocabulary.offline_tokenizer())
+    renderer, _ = env.renderers.build_renderer("qwen3", env.vocabulary.offline_vocabulary())
     policy = env.policies.ScriptedPolicy(renderer, "reasoning")
     mo.Html(page.html.cell_code_html(__file__, "sums_env"))
     return policy, renderer
@@ -882,7 +882,7 @@ def _():
         label=f"A file of rollouts, up to {formats.stream.MAX_FILE_BYTES // 2**20} MB",
     )
     own_paste = mo.ui.text_area(
-        value=seq.overview.example_rollouts(),
+        value=seq.overview.overview_example(),
         rows=5,
         debounce=600,  # milliseconds
         full_width=True,
@@ -971,7 +971,7 @@ def _():
 @app.cell(hide_code=True)
 def _():
     own_messages = mo.ui.text_area(
-        value=env.messages.conversation_example(),
+        value=env.messages.messages_example(),
         label="Conversation, a JSON list of messages with role and content",
         rows=6,
         full_width=True,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
     from sequence_extension.env.token_preserving import TokenPreservingEnv
+    from sequence_extension.extension import assert_extends, extension_metrics
     from sequence_extension.formats.files import read_rollouts, write_rollouts
     from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
     from sequence_extension.tokenizers import TokenTexts, load_texts
-    from sequence_extension.training import assert_extends, extension_metrics
 
 # Public name: the module that has it.
 _HOME = {
@@ -24,9 +24,9 @@ _HOME = {
     "Rollout": "rollout",
     "TokenPreservingEnv": "env.token_preserving",
     "TokenTexts": "tokenizers",
-    "assert_extends": "training",
+    "assert_extends": "extension",
     "diagnose": "diagnosis",
-    "extension_metrics": "training",
+    "extension_metrics": "extension",
     "load_texts": "tokenizers",
     "read_rollouts": "formats.files",
     "split_lineages": "lineages",
@@ -50,7 +50,7 @@ __all__ = [
 _IMPORTS = threading.RLock()
 
 
-def modules_of(package: str) -> Callable[[str], Any]:
+def package_modules(package: str) -> Callable[[str], Any]:
     """A module `__getattr__` that imports the modules of a package when they are first named.
 
     One thread imports and the others wait, so readers of a served app may arrive together:
@@ -72,7 +72,7 @@ def modules_of(package: str) -> Callable[[str], Any]:
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    return modules_of(__name__)(name)
+    return package_modules(__name__)(name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import Built, datum_tensor
-from sequence_extension.text import count_of, encodable, number_text, part_name, visible_text
+from sequence_extension.text import count_text, encodable_text, number_text, part_text, visible_text
 from sequence_extension.turns import Run
 
 COLUMNS = [
@@ -34,7 +34,7 @@ def alignment_table(
 
     Args:
         built: Datums of `trajectory_to_data`; the only source of every number.
-        runs: Turn and part of each stretch, from `datum_runs`.
+        runs: Turn and part of each stretch, from `turn_runs`.
         vocab: Text of token ids where known.
         only: Indices of the datums wanted; None for all. A row takes about a microsecond
             and 300 bytes, so long rollouts are drawn a datum at a time.
@@ -56,11 +56,11 @@ def alignment_table(
             f"explains {len(runs_of)}."
         )
     wanted = range(len(built.data)) if only is None else sorted(set(only))
-    frames = [datum_rows(built.data[index], index, runs_of[index], words) for index in wanted]
+    frames = [alignment_rows(built.data[index], index, runs_of[index], words) for index in wanted]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
 
 
-def datum_rows(
+def alignment_rows(
     datum: tinker.Datum, index: int, runs: Sequence[Run], words: Mapping[int, str]
 ) -> pd.DataFrame:
     """The rows of `alignment_table` for one datum.
@@ -87,7 +87,7 @@ def datum_rows(
             f"Datum {index} holds {count} tokens, but its turns account for {sum(lengths)}."
         )
     labels = ["img" if token == -1 else str(token) for token in tokens]
-    texts = {token: encodable(words[token]) for token in set(tokens) if token in words}
+    texts = {token: encodable_text(words[token]) for token in set(tokens) if token in words}
 
     def ended(values: Sequence[float]) -> NDArray[np.float64]:
         """What belongs to targets: nothing in the last row."""
@@ -108,7 +108,7 @@ def datum_rows(
     return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
-def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
+def alignment_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
     """One row per datum: tokens by part, and what the mask says; all lengths in positions.
 
     Returns:
@@ -132,15 +132,15 @@ def datum_counts(built: Built, runs: Sequence[Run]) -> pd.DataFrame:
                 "observation": sum(run.length for run in mine if run.part == "O"),
                 "action": sum(run.length for run in mine if run.part == "A"),
                 "masked": sum(run.length for run in mine if run.masked),
-                "opens": part_name(mine[0].part, mine[0].masked),
+                "opens": part_text(mine[0].part, mine[0].masked),
                 "trained": int(sum(datum_tensor(datum, "mask"))),
             }
         )
     return pd.DataFrame(rows)
 
 
-def counts_shown(counts: pd.DataFrame) -> pd.DataFrame:
-    """`datum_counts` with readable column names, and the sums where there are several datums."""
+def alignment_counts_table(counts: pd.DataFrame) -> pd.DataFrame:
+    """`alignment_counts` with readable column names, and sums where there are several datums."""
     shown = counts.rename(
         columns={
             "inputs": "inputs = targets",
@@ -158,8 +158,8 @@ def counts_shown(counts: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([shown, total[shown.columns]], ignore_index=True)
 
 
-def conservation(counts: pd.DataFrame) -> tuple[str, str]:
-    """The conservation law of the mask with the numbers of `datum_counts`; "holds" or not.
+def alignment_conservation(counts: pd.DataFrame) -> tuple[str, str]:
+    """The conservation law of the mask with the numbers of `alignment_counts`; "holds" or not.
 
     sum(mask) = action tokens - action tokens of masked turns - datums that open with an action
     (a masked one is counted already): no other sampled token is lost, none is trained twice.
@@ -182,7 +182,7 @@ def conservation(counts: pd.DataFrame) -> tuple[str, str]:
     )
 
 
-def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
+def alignment_window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
     """Rows of one datum that show `size` inputs from position `start` on, with their targets.
 
     The last target is the next input, so one row more is taken where the datum has one.
@@ -191,7 +191,7 @@ def window(table: pd.DataFrame, start: int, size: int) -> pd.DataFrame:
     return table.iloc[start : start + size + 1]
 
 
-def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
+def alignment_facts(table: pd.DataFrame) -> pd.DataFrame:
     """The columns of the strips as a readable table: a row per input with its target."""
     # a window may end inside its datum: its last row has a target that is not in the table
     rows = table.iloc[:-1]
@@ -214,8 +214,8 @@ def strip_facts(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def stretch_facts(facts: pd.DataFrame) -> pd.DataFrame:
-    """`strip_facts` with a row per stretch of one turn, part, mask and advantage.
+def alignment_stretches(facts: pd.DataFrame) -> pd.DataFrame:
+    """`alignment_facts` with a row per stretch of one turn, part, mask and advantage.
 
     A seventh of the bytes, and short enough to be listened to: every target still has its
     position, id, text and log-probability, and is the input of the position after.
@@ -242,8 +242,8 @@ def stretch_facts(facts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def strip_finding(table: pd.DataFrame) -> str:
-    """One sentence for one datum of `alignment_table` (or a `window`): what is trained on."""
+def alignment_finding(table: pd.DataFrame) -> str:
+    """One sentence for one datum of `alignment_table` or `alignment_window`: what is trained."""
     targets = len(table) - 1
     trained = sum(value == 1 for value in table["mask"].tolist()[:targets])
     signed = sum(value != 0 for value in table["advantage"].tolist()[:targets])
@@ -252,7 +252,7 @@ def strip_finding(table: pd.DataFrame) -> str:
     if first or not pd.isna(table["mask"].iloc[-1]):
         name, these = f"{name}, only positions {first} to {last - 1}", "these "
     if not trained:
-        return f"{name}: none of {these}{count_of(targets, 'target')} trained"
+        return f"{name}: none of {these}{count_text(targets, 'target')} trained"
     if not signed:
         return f"{name}: {trained} of {targets} targets have mask 1, but advantage 0: no gradient"
     return f"{name}: {trained} of {these}{targets} targets trained, {targets - trained} context"

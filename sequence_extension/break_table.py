@@ -5,17 +5,17 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.breaks import Break, held_and_new
+from sequence_extension.breaks import Break, break_held_and_new
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.edits import ElementCodes, kept_blocks
-from sequence_extension.elements import element_id, token_position
+from sequence_extension.edits import ElementCodes, edit_kept_blocks
+from sequence_extension.elements import element_id, element_token_position
 from sequence_extension.remedies import remedy
-from sequence_extension.text import count_of, encodable, part_name, visible_text
-from sequence_extension.turns import trace_origin
-from sequence_extension.wording import break_headline, cause_name, gave_way
+from sequence_extension.text import count_text, encodable_text, part_text, visible_text
+from sequence_extension.turns import turn_origin
+from sequence_extension.wording import break_headline_wording, cause_wording, gave_way_wording
 
 
-def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
+def break_table_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
     """Where a later turn left a datum: (datum, position, label) for strips and staircase.
 
     A break counts elements of the sequence held; the strip counts positions, in which an image
@@ -24,27 +24,29 @@ def break_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
     marks = []
     for item in diagnosis.breaks:
         before = diagnosis.rollout.trajectory.transitions[item.turn - 1]
-        position = token_position(before.ob, item.position)
+        position = element_token_position(before.ob, item.position)
         datum = diagnosis.spans[item.turn - 1].datum
-        marks.append((datum, position, f"turn {item.turn} splits here: {cause_name(item.cause)}"))
+        marks.append(
+            (datum, position, f"turn {item.turn} splits here: {cause_wording(item.cause)}")
+        )
     return marks
 
 
-def break_blocks(diagnosis: Diagnosis, item: Break) -> list[tuple[str, int, int, int]]:
+def break_table_blocks(diagnosis: Diagnosis, item: Break) -> list[tuple[str, int, int, int]]:
     """Held sequence and new observation as blocks (kind, index in held, in new, length).
 
     Kinds: "same" (in both), "removed" (held only), "inserted" (new only), "after" (what
     follows in the new observation, beyond the edit). Where the two are too long to align, or
     the search for the edit gave up, all behind the break is "unaligned".
     """
-    sides = break_sides(diagnosis, item)
+    sides = break_table_sides(diagnosis, item)
     start = item.position
     taken = item.kept + item.inserted
     codes = ElementCodes()
     kept = None
     if item.bounded is None:
         old, now = codes.encode(sides[0][start:]), codes.encode(sides[1][start : start + taken])
-        kept = kept_blocks(old, now, item.kept)
+        kept = edit_kept_blocks(old, now, item.kept)
     blocks = [("same", 0, 0, start)]
     i = j = start
     if kept is None:
@@ -59,10 +61,10 @@ def break_blocks(diagnosis: Diagnosis, item: Break) -> list[tuple[str, int, int,
     return [block for block in blocks if block[3]]
 
 
-def pair_blocks(
+def break_table_pairs(
     blocks: Sequence[tuple[str, int, int, int]], swapped_end: bool = False
 ) -> list[tuple[str, int, int, int]]:
-    """`break_blocks`, with what is gone and what came in at the same place paired as "replaced".
+    """`break_table_blocks`, with what is gone and what came in at one place as "replaced".
 
     Args:
         blocks: In order.
@@ -87,9 +89,9 @@ def pair_blocks(
     return paired
 
 
-def break_sides(diagnosis: Diagnosis, item: Break) -> tuple[list[Any], list[Any]]:
+def break_table_sides(diagnosis: Diagnosis, item: Break) -> tuple[list[Any], list[Any]]:
     """The sequence held before a turn that splits, and that turn's observation."""
-    return held_and_new(diagnosis.rollout.trajectory, item.turn)
+    return break_held_and_new(diagnosis.rollout.trajectory, item.turn)
 
 
 def break_table(
@@ -109,18 +111,18 @@ def break_table(
         most: Rows at most; the last one then stands for all that is left out.
 
     Returns:
-        Columns kind (of `break_blocks`, or "replaced"), count (elements the row stands for;
+        Columns kind (of `break_table_blocks`, or "replaced"), count (elements the row stands for;
         above 1 where some are left out), held_index, held_id, held_text, turn, part ("O" or
         "A", of the held element), new_index, new_id, new_text, mark ("expected", "got", or both
         joined by "and", at the break). All but count are text, empty where there is nothing.
     """
-    sides = break_sides(diagnosis, item)
-    blocks = pair_blocks(break_blocks(diagnosis, item), item.cause == "end_token")
+    sides = break_table_sides(diagnosis, item)
+    blocks = break_table_pairs(break_table_blocks(diagnosis, item), item.cause == "end_token")
     for longest in (8, 6, 4):
-        places = shown_places(blocks, longest, context)
+        places = break_table_places(blocks, longest, context)
         if len(places) <= fits:
             break
-    rows = [table_row(diagnosis, item, sides, *place) for place in places[: most + 1]]
+    rows = [break_table_row(diagnosis, item, sides, *place) for place in places[: most + 1]]
     if len(rows) > most:
         last = rows.pop()
         left = sum(block[3] for block in blocks) - sum(row["count"] for row in rows)
@@ -128,13 +130,13 @@ def break_table(
     return pd.DataFrame(rows)
 
 
-def shown_places(
+def break_table_places(
     blocks: Sequence[tuple[str, int, int, int]], longest: int, context: int
 ) -> list[tuple[str, int, int, int]]:
     """What the rows of a break table stand for: (kind, held index, new index, elements).
 
     Args:
-        blocks: Of `pair_blocks`.
+        blocks: Of `break_table_pairs`.
         longest: Elements of a change; longer ones are cut in the middle.
         context: Elements kept in view beside each change.
     """
@@ -159,7 +161,7 @@ def shown_places(
     return places
 
 
-def table_row(
+def break_table_row(
     diagnosis: Diagnosis,
     item: Break,
     sides: tuple[Sequence[Any], Sequence[Any]],
@@ -173,7 +175,7 @@ def table_row(
     Args:
         diagnosis, item: The rollout and one of its breaks.
         sides: Held sequence and new observation.
-        kind, i, j, count: Of `shown_places`.
+        kind, i, j, count: Of `break_table_places`.
     """
     vocab = diagnosis.rollout.vocab
     row: dict[str, Any] = {"kind": kind, "count": count, "turn": "", "part": ""}
@@ -186,38 +188,40 @@ def table_row(
         element = elements[index] if has and count == 1 else None
         row[f"{side}_index"] = str(index) if has else ""
         row[f"{side}_id"] = "…" if has and count > 1 else element_id(element)
-        row[f"{side}_text"] = encodable(vocab.get(element, "") if isinstance(element, int) else "")
+        row[f"{side}_text"] = encodable_text(
+            vocab.get(element, "") if isinstance(element, int) else ""
+        )
         if has and count == 1 and index == item.position:
             marks.append(mark)
     row["mark"] = " and ".join(marks)
     if row["held_index"]:
-        origin = trace_origin(diagnosis.spans, item.turn, i)
+        origin = turn_origin(diagnosis.spans, item.turn, i)
         row["turn"], row["part"] = str(origin.turn), origin.part[0].upper()
     return row
 
 
-def break_title(diagnosis: Diagnosis, item: Break) -> str:
+def break_table_title(diagnosis: Diagnosis, item: Break) -> str:
     """The finding of a break, with the turn and part that what is gone came from."""
     if item.cause not in ("removed", "replaced") or item.bounded is not None:
-        return break_headline(item)
+        return break_headline_wording(item)
     places = set()
-    for kind, i, _, length in break_blocks(diagnosis, item):
+    for kind, i, _, length in break_table_blocks(diagnosis, item):
         if kind == "removed":
-            ends = (trace_origin(diagnosis.spans, item.turn, at) for at in (i, i + length - 1))
+            ends = (turn_origin(diagnosis.spans, item.turn, at) for at in (i, i + length - 1))
             places |= {(origin.turn, origin.part) for origin in ends}
     turns = sorted({turn for turn, _ in places})
     if not turns:
-        return break_headline(item)
+        return break_headline_wording(item)
     whose = f"turns {turns[0]} to {turns[-1]}" if len(turns) > 1 else f"turn {turns[0]}"
     if len(places) == 1:
         whose += f"'s {places.pop()[1]}"
-    gone = f"{count_of(item.removed, 'token')} of {whose}"
+    gone = f"{count_text(item.removed, 'token')} of {whose}"
     if item.cause == "removed":
         return f"Turn {item.turn} splits: {gone} {'is' if item.removed == 1 else 'are'} gone"
-    return f"Turn {item.turn} splits: {gave_way(item, gone)}"
+    return f"Turn {item.turn} splits: {gave_way_wording(item, gone)}"
 
 
-def break_facts(table: pd.DataFrame) -> pd.DataFrame:
+def break_table_facts(table: pd.DataFrame) -> pd.DataFrame:
     """`break_table` as a readable table."""
     words = {
         "same": "in both",
@@ -235,7 +239,7 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "what": f"{what}; ✕ {row['mark']} at the break" if row["mark"] else what,
-                "from": f"turn {row['turn']} {part_name(row['part'])}" if row["turn"] else "",
+                "from": f"turn {row['turn']} {part_text(row['part'])}" if row["turn"] else "",
                 "held position": row["held_index"],
                 "held": more if cut and row["held_index"] else row["held_id"],
                 "held text": visible_text(row["held_text"]),
@@ -247,18 +251,18 @@ def break_facts(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def break_words(diagnosis: Diagnosis, item: Break, width: int = 8) -> tuple[str, str, str]:
+def break_table_words(diagnosis: Diagnosis, item: Break, width: int = 8) -> tuple[str, str, str]:
     """The text around a break: what both sides share before it, what was held, what came.
 
     Args:
         diagnosis, item: The break belongs to the diagnosis.
         width: Tokens on each side; the cut text of a long token is not shortened further.
     """
-    held, new = break_sides(diagnosis, item)
+    held, new = break_table_sides(diagnosis, item)
 
     def words(elements: Sequence[Any]) -> str:
         vocab = diagnosis.rollout.vocab
-        return encodable(
+        return encodable_text(
             "".join(
                 vocab.get(element, f"[{element}]") if isinstance(element, int) else "[image]"
                 for element in elements
@@ -273,7 +277,9 @@ def break_words(diagnosis: Diagnosis, item: Break, width: int = 8) -> tuple[str,
     )
 
 
-def breaks_table(diagnosis: Diagnosis, renderer: str | None = None, width: int = 8) -> pd.DataFrame:
+def break_table_of_all(
+    diagnosis: Diagnosis, renderer: str | None = None, width: int = 8
+) -> pd.DataFrame:
     """Every break in words: where, why, the text around it, and what helps.
 
     Args:
@@ -283,16 +289,16 @@ def breaks_table(diagnosis: Diagnosis, renderer: str | None = None, width: int =
     """
     rows = []
     for item in diagnosis.breaks:
-        before, held, came = break_words(diagnosis, item, width)
+        before, held, came = break_table_words(diagnosis, item, width)
         left = [
             "…" if len(side) > item.position + width else ""
-            for side in break_sides(diagnosis, item)
+            for side in break_table_sides(diagnosis, item)
         ]
         rows.append(
             {
                 "turn": item.turn,
                 "position": item.position,
-                "cause": cause_name(item.cause),
+                "cause": cause_wording(item.cause),
                 "both had": ("…" if item.position > width else "") + visible_text(before, 60),
                 "the model had seen or said": visible_text(held, 60) + left[0],
                 "the next prompt has": visible_text(came, 60) + left[1] or "(it ends here)",

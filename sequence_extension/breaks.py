@@ -13,22 +13,28 @@ from sequence_extension.edits import (
     Edit,
     ElementCodes,
     cheapest_edit,
-    common_prefix_length,
-    kept_blocks,
+    edit_kept_blocks,
+    unedited_prefix_length,
 )
 from sequence_extension.elements import element_length, model_input_to_elements
-from sequence_extension.hints import change_hints, changes_of, lost_part, order_hint, part_of
-from sequence_extension.lineages import split_lineages
+from sequence_extension.hints import (
+    change_hints,
+    hint_changes,
+    hint_lost_part,
+    hint_part,
+    order_hint,
+)
+from sequence_extension.lineages import lineages_count
 from sequence_extension.remedies import remedy
 from sequence_extension.text import text_bytes
-from sequence_extension.turns import Origin, TurnSpan, trace_origin
+from sequence_extension.turns import Origin, TurnSpan, turn_origin
 
 # Steps (see `cheapest_edit`) that the searches of one rollout may take: about a second, and
 # per token what a datum per turn costs anyway.
 SEARCH_STEPS = 150_000_000
 SEARCH_STEPS_PER_TOKEN = 30
 
-# Names of causes, in the order of the rules (`name_cause`).
+# Names of causes, in the order of the rules (`name_break_cause`).
 CAUSES = (
     "shortened",
     "image_changed",
@@ -51,7 +57,7 @@ class Break:
         position: Length of the common prefix of held sequence and new observation.
         expected: Element of the held sequence at `position`.
         got: Element of the observation at `position`; None where it has ended.
-        cause: One of the named causes, by the first rule that applies (`name_cause`).
+        cause: One of the named causes, by the first rule that applies (`name_break_cause`).
         origin: Where `expected` came from.
         resumes_datum: Index of an earlier datum that this observation does extend, or None.
         removed, inserted, kept: Element counts of the cheapest edit behind `position`; where
@@ -61,7 +67,7 @@ class Break:
         again: Tokens of the observation that are inputs of its datum and were inputs of an
             earlier one, in order: they are processed once more. A resumed datum counts with all
             its inputs.
-        lost: Where the change lies, see `lost_part`.
+        lost: Where the change lies, see `hint_lost_part`.
         patterns: Names of patterns that need another remedy than the usual one: "padding",
             "inside_action", "out_of_order", and "takes_turns" where another turn goes on from
             an earlier datum.
@@ -91,7 +97,7 @@ class Break:
         return remedy(self)
 
 
-def text_units(element: Any, vocab: Mapping[int, str]) -> list[int] | None:
+def break_text_units(element: Any, vocab: Mapping[int, str]) -> list[int] | None:
     """Bytes of an element's text; its own id, below 0, where they are not known; None without text.
 
     So a piece of a character whose bytes were lost equals only the same id.
@@ -103,7 +109,7 @@ def text_units(element: Any, vocab: Mapping[int, str]) -> list[int] | None:
     return [-1 - element] if raw is None else list(raw)
 
 
-def same_text(
+def break_keeps_text(
     held: Sequence[Any], new: Sequence[Any], start: int, vocab: Mapping[int, str]
 ) -> bool:
     """Does the text of `new` start with the text of `held`, both equal up to `start`?
@@ -113,11 +119,11 @@ def same_text(
     ahead: list[int] = []  # what `new` has and `held` has yet to match
     place = start
     for element in held[start:]:
-        wanted = text_units(element, vocab)
+        wanted = break_text_units(element, vocab)
         if wanted is None:
             return False
         while len(ahead) < len(wanted):
-            piece = text_units(new[place], vocab) if place < len(new) else None
+            piece = break_text_units(new[place], vocab) if place < len(new) else None
             if piece is None or ahead != wanted[: len(ahead)]:
                 return False
             ahead += piece
@@ -128,7 +134,7 @@ def same_text(
     return True
 
 
-def name_cause(
+def name_break_cause(
     held: Sequence[Any],
     new: Sequence[Any],
     position: int,
@@ -151,7 +157,7 @@ def name_cause(
         return "image_changed"
     if position == len(held) - 1:
         return "end_token"
-    if same_text(held, new, position, vocab):
+    if break_keeps_text(held, new, position, vocab):
         return "retokenised"
     if not edit.exact:
         return "replaced"
@@ -167,7 +173,7 @@ def name_cause(
     return "replaced"
 
 
-def datum_codes(
+def break_datum_codes(
     trajectory: Trajectory, spans: Sequence[TurnSpan], codes: ElementCodes
 ) -> list[Codes]:
     """Every datum's whole sequence as numbers: its last turn's observation and action."""
@@ -183,7 +189,7 @@ def datum_codes(
     ]
 
 
-def picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[Any]) -> int:
+def break_picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[Any]) -> int:
     """Tokens beyond one each of the images in `shared`, and of those in both `tail` and `rest`."""
     left = [element for element in tail if not isinstance(element, int)]
     both = [element for element in shared if not isinstance(element, int)]
@@ -194,7 +200,7 @@ def picture_tokens(shared: Sequence[Any], tail: Sequence[Any], rest: Sequence[An
     return sum(element_length(element) - 1 for element in both)
 
 
-def read_again(
+def break_read_again(
     held: Sequence[Any],
     new: Sequence[Any],
     position: int,
@@ -217,23 +223,17 @@ def read_again(
     for earlier in stored[: datum - 1]:
         limit = min(len(earlier) // 4 - 1, mine, len(new))
         if limit > again and earlier.startswith(longer):
-            common = min(limit, common_prefix_length(stored[datum], earlier) // 4)
+            common = min(limit, unedited_prefix_length(stored[datum], earlier) // 4)
             again, shared, tail = common, common, []
             longer = stored[datum][: 4 * again + 4]
-    return max(again, 0) + picture_tokens(new[:shared], tail, new[shared:])
+    return max(again, 0) + break_picture_tokens(new[:shared], tail, new[shared:])
 
 
-def resumed_datum(stored: Sequence[bytes], datum: int, observation: Codes) -> int | None:
+def break_resumed_datum(stored: Sequence[bytes], datum: int, observation: Codes) -> int | None:
     """The longest datum before `datum` that starts its first observation; the latest of equals."""
     raw = observation.tobytes()
     earlier = [at for at in range(datum) if stored[at] and raw.startswith(stored[at])]
     return max(earlier, key=lambda at: (len(stored[at]), at), default=None)
-
-
-def lineage_count(trajectory: Trajectory) -> int:
-    """Datums there would be if every open sequence were kept."""
-    parts = split_lineages(trajectory)
-    return sum(any(turn.ob.length or turn.ac.tokens for turn in part.transitions) for part in parts)
 
 
 def find_breaks(
@@ -249,7 +249,7 @@ def find_breaks(
     Args:
         trajectory, spans: The rollout and its walk.
         vocab: Text of token ids where known.
-        codes, sequences: Coder and coded datums of `datum_codes`.
+        codes, sequences: Coder and coded datums of `break_datum_codes`.
         details: Also say where changes lie, and give hints.
     """
     splits = [span for span in spans if span.splits]
@@ -258,7 +258,7 @@ def find_breaks(
     stored = [sequence.tobytes() for sequence in sequences] if splits else []
     breaks: list[Break] = []
     for number, span in enumerate(splits):
-        held, new = held_and_new(trajectory, span.turn)
+        held, new = break_held_and_new(trajectory, span.turn)
         observation = sequences[span.datum][: len(new)]  # a datum starts with its observation
         position = span.position
         tails = (sequences[span.datum - 1][position:], observation[position:])
@@ -270,25 +270,25 @@ def find_breaks(
             position=position,
             expected=held[position],
             got=new[position] if position < len(new) else None,
-            cause=name_cause(held, new, position, edit, tails, vocab),
-            origin=trace_origin(spans, span.turn, position),
-            resumes_datum=resumed_datum(stored, span.datum, observation),
+            cause=name_break_cause(held, new, position, edit, tails, vocab),
+            origin=turn_origin(spans, span.turn, position),
+            resumes_datum=break_resumed_datum(stored, span.datum, observation),
             removed=edit.removed,
             inserted=edit.inserted,
             kept=edit.kept,
-            bounded=None if edit.exact else bound_sentence(share, tails),
+            bounded=None if edit.exact else break_bound_sentence(share, tails),
             held=span.held,
-            again=read_again(held, new, position, edit, stored, span.datum),
+            again=break_read_again(held, new, position, edit, stored, span.datum),
         )
         if details:
-            item = with_changes(item, held, new, spans, edit, tails, vocab)
+            item = break_with_changes(item, held, new, spans, edit, tails, vocab)
         breaks.append(item)
     resumes = any(item.resumes_datum is not None for item in breaks)
-    count = lineage_count(trajectory) if resumes else sum(map(bool, map(len, sequences)))
-    return with_patterns(breaks, trajectory, spans, count, details), count
+    count = lineages_count(trajectory) if resumes else sum(map(bool, map(len, sequences)))
+    return breaks_with_patterns(breaks, trajectory, spans, count, details), count
 
 
-def with_patterns(
+def breaks_with_patterns(
     breaks: list[Break],
     trajectory: Trajectory,
     spans: Sequence[TurnSpan],
@@ -325,14 +325,14 @@ def with_patterns(
     ]
 
 
-def held_and_new(trajectory: Trajectory, turn: int) -> tuple[list[Any], list[Any]]:
+def break_held_and_new(trajectory: Trajectory, turn: int) -> tuple[list[Any], list[Any]]:
     """The sequence held before a turn that splits, and that turn's observation."""
     before = trajectory.transitions[turn - 1]
     held = [*model_input_to_elements(before.ob), *before.ac.tokens]
     return held, model_input_to_elements(trajectory.transitions[turn].ob)
 
 
-def bound_sentence(share: int, tails: tuple[Codes, Codes]) -> str:
+def break_bound_sentence(share: int, tails: tuple[Codes, Codes]) -> str:
     """What is said where the search for the cheapest edit gave up."""
     return (
         f"The search for the cheapest edit stopped at its bound of {share:,} steps "
@@ -340,7 +340,7 @@ def bound_sentence(share: int, tails: tuple[Codes, Codes]) -> str:
     )
 
 
-def with_changes(
+def break_with_changes(
     item: Break,
     held: Sequence[Any],
     new: Sequence[Any],
@@ -352,16 +352,16 @@ def with_changes(
     """The break with what can be said about the elements that changed."""
     blocks: list[Block] | None = None
     if edit.exact and item.cause in ("removed", "inserted", "replaced"):
-        blocks = kept_blocks(tails[0], tails[1][: edit.taken], edit.kept, cells=2_000_000)
+        blocks = edit_kept_blocks(tails[0], tails[1][: edit.taken], edit.kept, cells=2_000_000)
     if blocks is None:
-        return replace(item, lost=part_of(item.origin, spans, item.turn))
+        return replace(item, lost=hint_part(item.origin, spans, item.turn))
     start = item.position
     blocks = [(0, 0, start), *((start + a, start + b, length) for a, b, length in blocks)]
-    changes = changes_of(held, new[: start + edit.taken], blocks, spans, item.turn)
+    changes = hint_changes(held, new[: start + edit.taken], blocks, spans, item.turn)
     hints = {} if item.cause == "replaced" else change_hints(changes, vocab)
     return replace(
         item,
-        lost=lost_part(changes, vocab),
+        lost=hint_lost_part(changes, vocab),
         patterns=tuple(hints),
         hints=tuple(hints.values()),
     )

@@ -11,13 +11,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from sequence_extension.streams import OutputError, complain, flush_out, output_failed, write_out
+from sequence_extension.output import (
+    OutputError,
+    flush_output,
+    output_failed,
+    write_error_output,
+    write_output,
+)
 
 # Rollouts that the text report tells in detail.
 DETAILS = 20
 
 
-class CommandParser(argparse.ArgumentParser):
+class CliParser(argparse.ArgumentParser):
     """Arguments of the command; an error is one line on standard error, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
@@ -25,10 +31,10 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {plain[:400]}; see --help\n")
 
     def print_help(self, file: Any = None) -> None:
-        write_out(self.format_help())
+        write_output(self.format_help())
 
 
-def whole_number(text: str) -> int:
+def cli_whole_number(text: str) -> int:
     """A whole number from 0.
 
     Raises:
@@ -39,7 +45,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def workers(text: str) -> int | str:
+def cli_workers(text: str) -> int | str:
     """The N of `--workers`, or `ray`.
 
     Raises:
@@ -52,7 +58,7 @@ def workers(text: str) -> int | str:
     return int(text)
 
 
-def fail_on(text: str) -> tuple[str, ...]:
+def cli_fail_on(text: str) -> tuple[str, ...]:
     """The names of `--fail-on`, see `gates.read_fail_on`; imported only where it is asked for."""
     from sequence_extension.gates import read_fail_on
 
@@ -62,9 +68,9 @@ def fail_on(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def command_parser() -> CommandParser:
+def cli_parser() -> CliParser:
     """What `--help` says."""
-    parser = CommandParser(
+    parser = CliParser(
         prog="sequence-extension",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -90,7 +96,7 @@ def command_parser() -> CommandParser:
     parser.add_argument(
         "--show",
         metavar="N",
-        type=whole_number,
+        type=cli_whole_number,
         default=DETAILS,
         help=f"tell the N worst rollouts in detail ({DETAILS})",
     )
@@ -105,29 +111,29 @@ def command_parser() -> CommandParser:
         action="store_true",
         help="let the tokenizer run code that comes with its model",
     )
-    add_limits(parser)
+    add_cli_limits(parser)
     parser.add_argument(
         "--workers",
         metavar="N|ray",
-        type=workers,
+        type=cli_workers,
         default=1,
         help="read in N processes, or on a Ray cluster; the report is the same",
     )
     return parser
 
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
+def add_cli_limits(parser: argparse.ArgumentParser) -> None:
     """The options that make the command a check."""
     parser.add_argument(
         "--max-datums",
         metavar="N",
-        type=whole_number,
+        type=cli_whole_number,
         help="fail if a rollout has more than N datums, or was refused",
     )
     parser.add_argument(
         "--fail-on",
         metavar="WHAT",
-        type=fail_on,
+        type=cli_fail_on,
         default=(),
         help="fail on: refused, warning, or the name of a cause or warning; several with commas",
     )
@@ -146,23 +152,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A terminal that lacks a character shows its code point instead of failing.
             sys.stdout.reconfigure(errors="backslashreplace")
-        options = command_parser().parse_args(argv)
-        if early_answer(options):
+        options = cli_parser().parse_args(argv)
+        if cli_early_answer(options):
             return 2
         from sequence_extension.command import run_command
 
         code = run_command(options)
-        flush_out()
+        flush_output()
         return code
     except SystemExit as stop:  # of argparse
-        return int(stop.code or 0) if settle_help() else 2
+        return int(stop.code or 0) if settle_cli_help() else 2
     except KeyboardInterrupt:
         return 130
     except OutputError as error:
         return output_failed(error)
 
 
-def early_answer(options: argparse.Namespace) -> bool:
+def cli_early_answer(options: argparse.Namespace) -> bool:
     """Whether all has been said: the call makes no sense, or no file can hold a rollout.
 
     Nothing heavy is imported for it.
@@ -170,31 +176,31 @@ def early_answer(options: argparse.Namespace) -> bool:
     Raises:
         OutputError: Standard output does not take the report.
     """
-    from sequence_extension.text import printable
-    from sequence_extension.troubles import call_problem, early_lines
+    from sequence_extension.text import printable_text
+    from sequence_extension.troubles import call_trouble, early_trouble_lines
 
-    problem = call_problem(options)
+    problem = call_trouble(options)
     if problem:
-        complain(printable(f"sequence-extension: {problem}"))
+        write_error_output(printable_text(f"sequence-extension: {problem}"))
         return True
-    lines = early_lines(options.files)
+    lines = early_trouble_lines(options.files)
     if not lines:
         return False
     if options.json:
-        from sequence_extension.totals import REPORT_START, Totals, summary_text
+        from sequence_extension.totals import REPORT_START, Totals, totals_json
 
         files = sum(not os.path.isdir(name) for name in options.files)
-        write_out(REPORT_START + summary_text(Totals(), files, lines))
-        flush_out()
+        write_output(REPORT_START + totals_json(Totals(), files, lines))
+        flush_output()
     for line in lines:
-        complain(f"not read: {line}")
+        write_error_output(f"not read: {line}")
     return True
 
 
-def settle_help() -> bool:
+def settle_cli_help() -> bool:
     """Whether all that `--help` wrote has arrived; says so where not."""
     try:
-        flush_out()
+        flush_output()
     except OutputError as error:
         output_failed(error)
         return False

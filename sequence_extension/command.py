@@ -11,19 +11,24 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from sequence_extension.gates import Failures, Gates
-from sequence_extension.report_text import Paint, summary_lines
+from sequence_extension.output import (
+    flush_output,
+    output_has_colours,
+    write_error_output,
+    write_output,
+)
+from sequence_extension.report_text import Paint, report_text_summary
 from sequence_extension.rollout import Rollout
 from sequence_extension.scan import (
     Item,
     Wanted,
-    expanded,
     scan_file,
+    scan_paths,
 )
-from sequence_extension.streams import complain, flush_out, has_colours, write_out
-from sequence_extension.text import count_of, printable
+from sequence_extension.text import count_text, printable_text
 from sequence_extension.tokenizers import TokenizerError
-from sequence_extension.totals import REPORT_START, Row, Totals, Worst, summary_text
-from sequence_extension.troubles import Trouble, file_label, trouble_lines
+from sequence_extension.totals import REPORT_START, Row, Totals, Worst, totals_json
+from sequence_extension.troubles import Trouble, trouble_file_label, trouble_lines
 
 # Of the HTML report: rollouts in its table, and rollouts that are drawn.
 PAGE_ROWS = 200
@@ -67,7 +72,7 @@ class Collected:
 
     def advantage(self, row: Row) -> float | None:
         """A rollout's advantage in its group; None where not the whole group may be known."""
-        from sequence_extension.group import reward_advantages
+        from sequence_extension.group import group_reward_advantages
 
         if row.group is None or self.troubles or self.rewards_held > MOST_REWARDS:
             return None
@@ -75,7 +80,7 @@ class Collected:
         rewards = [reward for reward in members if reward is not None]
         if row.reward is None or len(rewards) < len(members):
             return None
-        return reward_advantages(rewards)[rewards.index(row.reward)]
+        return group_reward_advantages(rewards)[rewards.index(row.reward)]
 
 
 def run_command(options: Namespace) -> int:
@@ -88,7 +93,7 @@ def run_command(options: Namespace) -> int:
         as_json=options.json,
         details=0 if options.json else options.show,
         drawn=0 if options.html is None else PAGE_DRAWN,
-        colours=has_colours(sys.stdout),
+        colours=output_has_colours(sys.stdout),
         gates=Gates(options.max_datums, options.fail_on),
         named=len(options.files) > 1 or os.path.isdir(options.files[0]),
         tokenizer=options.tokenizer,
@@ -97,40 +102,40 @@ def run_command(options: Namespace) -> int:
     try:
         wanted.texts()
     except TokenizerError as error:
-        complain(printable(f"sequence-extension: --tokenizer: {error}"))
+        write_error_output(printable_text(f"sequence-extension: --tokenizer: {error}"))
         return 2
     collected = Collected(wanted)
     if options.json:
-        write_out(REPORT_START)
-    files = list(expanded(options.files))
-    for item in scanned(files, options.workers, wanted):
+        write_output(REPORT_START)
+    files = list(scan_paths(options.files))
+    for item in command_scan(files, options.workers, wanted):
         if isinstance(item, Trouble):
             collected.troubles.append(item)
             continue
         if options.json:
-            write_out(", " * bool(collected.totals.rollouts) + item.entry)
+            write_output(", " * bool(collected.totals.rollouts) + item.entry)
         collected.add(item)
     if options.json:
         read = sum(isinstance(file, str) for file in files)
-        write_out(summary_text(collected.totals, read, trouble_lines(collected.troubles)))
+        write_output(totals_json(collected.totals, read, trouble_lines(collected.troubles)))
     else:
-        write_text(collected)
-    flush_out()
-    return conclude(collected, options)
+        write_command_text(collected)
+    flush_output()
+    return conclude_command(collected, options)
 
 
-def scanned(
+def command_scan(
     files: list[str | Trouble], workers: int | str, wanted: Wanted
 ) -> Iterator[Item | Trouble]:
     """The rollouts of all files, read here or by workers."""
     if workers == 1:
-        return with_progress(files, wanted)
+        return command_progress(files, wanted)
     from sequence_extension.workers import scan_with_workers
 
     return scan_with_workers(files, wanted, workers)
 
 
-def with_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item | Trouble]:
+def command_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item | Trouble]:
     """The rollouts of all files, with a bar on standard error where that is a terminal."""
     sizes = [
         os.path.getsize(file) if isinstance(file, str) and os.path.isfile(file) else 0
@@ -150,16 +155,18 @@ def with_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item |
             if isinstance(file, Trouble):
                 yield file
                 continue
-            yield from scan_file(file, wanted, partial(move_bar, bar, done) if shown else None)
+            yield from scan_file(
+                file, wanted, partial(move_command_bar, bar, done) if shown else None
+            )
             done += size
 
 
-def move_bar(bar: "tqdm[NoReturn]", done: int, at: int) -> None:
+def move_command_bar(bar: "tqdm[NoReturn]", done: int, at: int) -> None:
     """Set the bar to byte `at` of a file that stands behind `done` others."""
     bar.update(done + at - bar.n)
 
 
-def write_text(collected: Collected) -> None:
+def write_command_text(collected: Collected) -> None:
     """The report for people: the worst rollouts first, then the sums.
 
     Raises:
@@ -170,43 +177,45 @@ def write_text(collected: Collected) -> None:
         return
     told = collected.told.ordered()
     for lines in told:
-        write_out("\n".join(lines) + "\n\n")
+        write_output("\n".join(lines) + "\n\n")
     left = totals.rollouts - len(told)
     if left:
-        write_out(f"{count_of(left, 'more rollout')}, no worse than these: --show N\n\n")
-    write_out("\n".join(summary_lines(totals, Paint(collected.wanted.colours))) + "\n")
+        write_output(f"{count_text(left, 'more rollout')}, no worse than these: --show N\n\n")
+    write_output("\n".join(report_text_summary(totals, Paint(collected.wanted.colours))) + "\n")
 
 
-def conclude(collected: Collected, options: Namespace) -> int:
+def conclude_command(collected: Collected, options: Namespace) -> int:
     """Write the page, say what was not read and which limit does not hold: the exit code."""
     lines = trouble_lines(collected.troubles)
     failed = bool(lines)
     if options.html is not None and collected.totals.rollouts:
-        failed |= not write_page(collected, options, lines)
+        failed |= not write_command_page(collected, options, lines)
     for line in lines:
-        complain(f"not read: {line}")
+        write_error_output(f"not read: {line}")
     verdict = collected.failures.sentence(collected.totals.rollouts)
     if verdict and options.json:
-        complain(verdict)
+        write_error_output(verdict)
     elif verdict:
-        write_out(f"\n{Paint(collected.wanted.colours)('red', verdict)}\n")
+        write_output(f"\n{Paint(collected.wanted.colours)('red', verdict)}\n")
     return 2 if failed else 1 if verdict else 0
 
 
-def write_page(collected: Collected, options: Namespace, issues: list[str]) -> bool:
+def write_command_page(collected: Collected, options: Namespace, issues: list[str]) -> bool:
     """Write the HTML report; False, with a line on standard error, where it cannot be written."""
-    from sequence_extension.html_report import report_page
+    from sequence_extension.html_report import html_report_page
 
-    names = [os.path.basename(file_label(file).rstrip("/")) for file in options.files]
+    names = [os.path.basename(trouble_file_label(file).rstrip("/")) for file in options.files]
     title = "Report on " + ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
     drawn = [(*pair, collected.advantage(pair[0])) for pair in collected.drawn.ordered()]
-    page = report_page(title, collected.totals, collected.rows.ordered(), drawn, issues)
+    page = html_report_page(title, collected.totals, collected.rows.ordered(), drawn, issues)
     try:
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(page)
     except OSError as error:
-        complain(printable(f"{options.html} cannot be written: {error.strerror or error}."))
+        write_error_output(
+            printable_text(f"{options.html} cannot be written: {error.strerror or error}.")
+        )
         return False
     if not options.json:
-        write_out(f"\nHTML report: {printable(options.html)}\n")
+        write_output(f"\nHTML report: {printable_text(options.html)}\n")
     return True

@@ -78,7 +78,7 @@ __all__ = [
     "tinker",
     "train_step",
     "trajectory_to_data",
-    "wait_for",
+    "wait_for_cookbook",
 ]
 
 
@@ -98,7 +98,7 @@ class InlineExecutor(ThreadPoolExecutor):
         return future
 
 
-def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def wait_for_cookbook(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end, also where an event loop is running already, as in marimo.
 
     A cell that awaits would do as well, but then there could be no export as a flat script.

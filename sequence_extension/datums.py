@@ -6,7 +6,7 @@ from typing import Any
 
 from sequence_extension.cookbook import DataValidationError, Trajectory, tinker, trajectory_to_data
 from sequence_extension.elements import model_input_to_elements
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import walk_turns
 
 # The most frequent fault: the tokens are known, so what the datums would be is known, too.
@@ -35,7 +35,7 @@ class Built:
 Fault = tuple[type[Exception], str, str, str]
 
 
-def build_faults(trajectory: Trajectory) -> Iterator[Fault]:
+def datum_faults(trajectory: Trajectory) -> Iterator[Fault]:
     """What `trajectory_to_data` refuses, in the order in which it would meet it.
 
     Source of the rules: the asserts and checks in `trajectory_to_data`, `ImageChunk.length`,
@@ -74,18 +74,20 @@ def build_faults(trajectory: Trajectory) -> Iterator[Fault]:
         elif len(given) != len(tokens):
             surplus += len(given) - len(tokens)
             uneven.append(
-                f"Turn {turn} has {count_of(len(tokens), 'action token')} but "
-                f"{count_of(len(given), 'logprob')}. Give one logprob per action token."
+                f"Turn {turn} has {count_text(len(tokens), 'action token')} but "
+                f"{count_text(len(given), 'logprob')}. Give one logprob per action token."
             )
         if (turn + 1 == len(spans) or spans[turn + 1].splits) and (elements or tokens):
-            yield from closing_faults(turn, elements, tokens)
+            yield from datum_closing_faults(turn, elements, tokens)
             if surplus:
                 helps = "Record one logprob for every action token."
                 yield AssertionError, uneven[0], helps, "logprobs too few or too many"
 
 
-def closing_faults(turn: int, elements: Sequence[Any], tokens: Sequence[int]) -> Iterator[Fault]:
-    """What is wrong with the end of a datum, see `build_faults`."""
+def datum_closing_faults(
+    turn: int, elements: Sequence[Any], tokens: Sequence[int]
+) -> Iterator[Fault]:
+    """What is wrong with the end of a datum, see `datum_faults`."""
     if not tokens and not isinstance(elements[-1], int):
         yield (
             DataValidationError,
@@ -104,18 +106,18 @@ def closing_faults(turn: int, elements: Sequence[Any], tokens: Sequence[int]) ->
         )
 
 
-def explain_build_error(trajectory: Trajectory, error: Exception) -> tuple[str, str, str]:
+def explain_datum_error(trajectory: Trajectory, error: Exception) -> tuple[str, str, str]:
     """An exception of `trajectory_to_data` in a plain sentence; what helps; and its name."""
-    for kind, sentence, helps, name in build_faults(trajectory):
+    for kind, sentence, helps, name in datum_faults(trajectory):
         if type(error) is kind:
             return sentence, helps, name
     sentence = f"trajectory_to_data refused this rollout: {error}"
     return sentence, "Mend what the message at the rollout names.", type(error).__name__
 
 
-def lacks_only_logprobs(trajectory: Trajectory) -> bool:
+def datums_lack_logprobs(trajectory: Trajectory) -> bool:
     """Whether missing logprobs are all that `trajectory_to_data` refuses."""
-    names = {name for _, _, _, name in build_faults(trajectory)}
+    names = {name for _, _, _, name in datum_faults(trajectory)}
     return names == {LOGPROBS_MISSING}
 
 
@@ -132,7 +134,7 @@ def build_datums(trajectory: Trajectory, advantage: float = 1.0) -> Built:
     try:
         return Built(tuple(trajectory_to_data(trajectory, advantage)))
     except Exception as error:  # any refusal becomes a sentence
-        return Built((), type(error).__name__, *explain_build_error(trajectory, error))
+        return Built((), type(error).__name__, *explain_datum_error(trajectory, error))
 
 
 def datum_tensor(datum: tinker.Datum, name: str) -> list[Any]:
@@ -140,7 +142,7 @@ def datum_tensor(datum: tinker.Datum, name: str) -> list[Any]:
     return list(datum.loss_fn_inputs[name].data)
 
 
-def nonzero_targets(data_D: Sequence[tinker.Datum], name: str, unmasked: bool = False) -> int:
+def nonzero_datum_targets(data_D: Sequence[tinker.Datum], name: str, unmasked: bool = False) -> int:
     """Targets of all datums whose `loss_fn_inputs[name]` is not 0.
 
     Args:

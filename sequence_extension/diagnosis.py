@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sequence_extension.breaks import Break, datum_codes, find_breaks
+from sequence_extension.breaks import Break, break_datum_codes, find_breaks
 from sequence_extension.cookbook import Trajectory
-from sequence_extension.datums import Built, build_datums, lacks_only_logprobs
+from sequence_extension.datums import Built, build_datums, datums_lack_logprobs
 from sequence_extension.edits import ElementCodes
 from sequence_extension.rollout import Rollout
-from sequence_extension.turns import Run, TurnSpan, datum_runs, walk_turns
+from sequence_extension.turns import Run, TurnSpan, turn_runs, walk_turns
 from sequence_extension.warnings import RolloutWarning, find_warnings
 
 
@@ -78,9 +78,9 @@ def diagnose(
     built = build_datums(trajectory, advantage)
     spans = walk_turns(trajectory)
     codes = ElementCodes()
-    sequences = datum_codes(trajectory, spans, codes)
+    sequences = break_datum_codes(trajectory, spans, codes)
     breaks, lineages = find_breaks(trajectory, spans, rollout.vocab, codes, sequences)
-    breaks = joined_hints(rollout, breaks)
+    breaks = diagnosis_joined_hints(rollout, breaks)
     resumed = {
         item.turn: len(sequences[item.resumes_datum])
         for item in breaks
@@ -89,7 +89,7 @@ def diagnose(
     warnings = find_warnings(trajectory, spans, rollout.vocab, codes, sequences, resumed)
     failed = built.error_code is not None
     processed = unmerged = would_be = None
-    if failed and lacks_only_logprobs(trajectory):
+    if failed and datums_lack_logprobs(trajectory):
         would_be = len({span.datum for span in spans if span.tokens or span.action})
     if not failed:
         processed = sum(datum.model_input.length for datum in built.data)
@@ -99,7 +99,7 @@ def diagnose(
         rollout=rollout,
         built=built,
         spans=tuple(spans),
-        runs=tuple(datum_runs(spans)),
+        runs=tuple(turn_runs(spans)),
         breaks=tuple(breaks),
         warnings=tuple(warnings),
         tokens_processed=processed,
@@ -109,7 +109,7 @@ def diagnose(
     )
 
 
-def joined_hints(rollout: Rollout, breaks: Sequence[Break]) -> list[Break]:
+def diagnosis_joined_hints(rollout: Rollout, breaks: Sequence[Break]) -> list[Break]:
     """Breaks with a hint at the first other context where nothing tells rollouts apart."""
     first = next((item for item in breaks if item.cause == "new_context"), None)
     if first is None or not rollout.without_id:

@@ -15,7 +15,7 @@ Block = tuple[int, int, int]
 Codes = NDArray[np.uint32]
 
 
-def common_prefix_length(
+def unedited_prefix_length(
     left: Sequence[Any], right: Sequence[Any], left_start: int = 0, right_start: int = 0
 ) -> int:
     """Length of the common prefix of two sequences, each read from its start index on.
@@ -122,7 +122,7 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     # as many as are found in the time that the rows of the first band take
     rows = size * (min(3 * 2048, len(new)) // 64 + 100)
     limit = min(size, 200, int((min(rows, budget) / 250) ** 0.5))
-    few = few_changes(held, new, limit)
+    few = edit_with_few_changes(held, new, limit)
     if few is not None:
         return Edit(*few, size, 50 * (size + few[0] - 2 * few[1]) ** 2)
     work, band, most = 50 * limit**2, 2048, simple_edit(held, new)
@@ -131,7 +131,7 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
         work += size * (min(3 * band, len(new)) // 64 + 100)
         if work > budget:
             return Edit(0, 0, size, budget, exact=False)
-        kept = common_lengths(held, new, band)
+        kept = edit_common_lengths(held, new, band)
         cost = size + np.arange(len(kept)) - 2 * kept
         taken = int(len(kept) - 1 - np.argmin(cost[::-1]))
         if cost[taken] <= band:
@@ -154,7 +154,7 @@ def simple_edit(held: Codes, new: Codes) -> int:
     return cost
 
 
-def few_changes(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
+def edit_with_few_changes(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
     """(taken, kept) of the cheapest edit if it has at most `limit` changes, else None.
 
     Myers, "An O(ND) difference algorithm" (1986), with a free end: the search ends with the
@@ -175,14 +175,14 @@ def few_changes(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
                 continue
             j = i + diagonal
             if i < size and j < end and old[i] == now[j]:
-                i += common_prefix_length(raw, other, 4 * i, 4 * j) // 4
+                i += unedited_prefix_length(raw, other, 4 * i, 4 * j) // 4
             reach[diagonal] = i
             if i == size:
                 return size + diagonal, size - (changes - diagonal) // 2
     return None
 
 
-def common_lengths(held: Codes, new: Codes, band: int) -> NDArray[np.int64]:
+def edit_common_lengths(held: Codes, new: Codes, band: int) -> NDArray[np.int64]:
     """Length of the longest common subsequence of `held` with `new[:j]`, for every j from 0.
 
     A row of the table is one whole number, a bit per element of `new` (Crochemore and others
@@ -237,7 +237,9 @@ def common_lengths(held: Codes, new: Codes, band: int) -> NDArray[np.int64]:
     return np.cumsum(grows)
 
 
-def kept_blocks(held: Codes, new: Codes, kept: int, cells: int = 30_000_000) -> list[Block] | None:
+def edit_kept_blocks(
+    held: Codes, new: Codes, kept: int, cells: int = 30_000_000
+) -> list[Block] | None:
     """What a cheapest edit of `held` into `new` keeps, in as few blocks as possible.
 
     Args:
@@ -247,15 +249,15 @@ def kept_blocks(held: Codes, new: Codes, kept: int, cells: int = 30_000_000) -> 
     """
     removed, inserted = len(held) - kept, len(new) - kept
     if (removed + 1) * (inserted + 1) <= cells // 1_000:
-        blocks = blocks_by_changes(held, new, removed, inserted, cells // 100)
+        blocks = edit_blocks_by_changes(held, new, removed, inserted, cells // 100)
         if blocks is not None:
             return blocks
     if len(held) * (removed + inserted + 500) > cells:
         return None
-    return blocks_by_rows(held, new, removed, inserted)
+    return edit_blocks_by_rows(held, new, removed, inserted)
 
 
-def blocks_by_changes(
+def edit_blocks_by_changes(
     held: Codes, new: Codes, removed: int, inserted: int, entries: int
 ) -> list[Block] | None:
     """Fewest blocks where few elements change, whatever the lengths; None beyond `entries`.
@@ -282,7 +284,7 @@ def blocks_by_changes(
             for b, kept in enumerate(most):
                 i, j = kept + x, kept + y
                 if i < len(old) and j < len(now) and old[i] == now[j]:
-                    kept += common_prefix_length(raw, other, 4 * i, 4 * j) // 4
+                    kept += unedited_prefix_length(raw, other, 4 * i, 4 * j) // 4
                 ends[b + 1] = max(ends[b + 1], kept)
             while len(ends) > 1 and ends[-1] <= ends[-2]:
                 ends.pop()
@@ -309,7 +311,7 @@ def blocks_by_changes(
         b = reach[x][y].index(kept)
 
 
-def blocks_by_rows(held: Codes, new: Codes, removed: int, inserted: int) -> list[Block]:
+def edit_blocks_by_rows(held: Codes, new: Codes, removed: int, inserted: int) -> list[Block]:
     """Fewest blocks by a table over the diagonals that an edit with these counts can touch.
 
     A cell's score is what is kept, less a little per block; a row is filled at once.

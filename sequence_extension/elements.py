@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sequence_extension.cookbook import tinker
-from sequence_extension.text import printable, quoted
+from sequence_extension.text import printable_text, quoted_text
 
 MAX_TOKEN_ID = 2**31 - 1
 
 
-def image_chunk(image_id: str, tokens: int | None) -> tinker.types.ImageChunk:
+def image_element(image_id: str, tokens: int | None) -> tinker.types.ImageChunk:
     """Stand-in for a picture: the id is its bytes, so equal ids are equal chunks."""
     return tinker.types.ImageChunk(
         data=image_id.encode("utf-8", "surrogatepass"), format="png", expected_tokens=tokens
@@ -65,7 +65,7 @@ def element_length(element: Any) -> int:
         return 1
 
 
-def input_length(model_input: tinker.ModelInput) -> int:
+def elements_input_length(model_input: tinker.ModelInput) -> int:
     """Tokens of an observation, also where an image does not say how many it has."""
     return sum(
         len(chunk.tokens) if isinstance(chunk, tinker.EncodedTextChunk) else element_length(chunk)
@@ -73,7 +73,7 @@ def input_length(model_input: tinker.ModelInput) -> int:
     )
 
 
-def token_position(model_input: tinker.ModelInput, position: int) -> int:
+def element_token_position(model_input: tinker.ModelInput, position: int) -> int:
     """Tokens before element `position` of an observation; an image counts its tokens."""
     elements = tokens = 0
     for chunk in model_input.chunks:
@@ -92,14 +92,14 @@ def element_id(element: Any) -> str:
     return str(element) if isinstance(element, int) else "img"
 
 
-def image_label(element: Any) -> str:
+def image_element_label(element: Any) -> str:
     """An image in words: its size, and its name where its bytes or its place are a short text."""
     name: Any = getattr(element, "location", None) or getattr(element, "data", b"")
     try:
         text = name if isinstance(name, str) else bytes(name).decode()
     except UnicodeDecodeError:
         text = ""
-    named = f", {quoted(text)}" if 0 < len(text) <= 40 and text == printable(text) else ""
+    named = f", {quoted_text(text)}" if 0 < len(text) <= 40 and text == printable_text(text) else ""
     return f"an image of {element_length(element)} tokens{named}"
 
 
@@ -108,6 +108,23 @@ def element_label(element: Any, vocab: Mapping[int, str] | None = None) -> str:
     if element is None:
         return "nothing"
     if not isinstance(element, int):
-        return image_label(element)
+        return image_element_label(element)
     text = None if vocab is None else vocab.get(element)
-    return f"{element}" if text is None else f"{element} {quoted(text)}"
+    return f"{element}" if text is None else f"{element} {quoted_text(text)}"
+
+
+def last_elements(model_input: tinker.ModelInput, count: int) -> list[Any]:
+    """At least so many elements from the end of an observation; all where it has fewer."""
+    chunks: list[Any] = []
+    taken = 0
+    for chunk in reversed(model_input.chunks):
+        if taken >= count:
+            break
+        chunks.insert(0, chunk)
+        taken += len(chunks_to_elements([chunk]))
+    return list(chunks_to_elements(chunks))
+
+
+def image_elements(model_input: tinker.ModelInput) -> list[Any]:
+    """The chunks of an observation that hold no tokens."""
+    return [chunk for chunk in model_input.chunks if not isinstance(chunk, tinker.EncodedTextChunk)]

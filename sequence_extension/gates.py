@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.text import count_of, printable
+from sequence_extension.text import count_text, printable_text
 from sequence_extension.totals import Row
 
 # What `--fail-on` takes beside the name of a cause or the code of a warning.
@@ -69,7 +69,7 @@ class Failures:
             self.counts[gate] += 1
             named = self.names.setdefault(gate, [])
             if len(named) < MOST_NAMED:
-                named.append(f'"{printable(row.name, 60)}"')
+                named.append(f'"{printable_text(row.name, 60)}"')
 
     def sentence(self, rollouts: int) -> str:
         """What failed, on one line; empty where all gates held."""
@@ -77,7 +77,7 @@ class Failures:
         for gate, count in self.counts.items():
             more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
             parts.append(
-                f"{gate} by {count:,} of {count_of(rollouts, 'rollout')} "
+                f"{gate} by {count:,} of {count_text(rollouts, 'rollout')} "
                 f"({', '.join(self.names[gate])}{more})"
             )
         return f"failed: {'; '.join(parts)}" if parts else ""

@@ -17,10 +17,10 @@ from sequence_extension.cookbook import (
     tinker,
 )
 from sequence_extension.datums import Built, datum_tensor
-from sequence_extension.editor.rewards import group_presets, parse_rewards
+from sequence_extension.editor.rewards import parse_rewards, reward_presets
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of, number_text, signed
-from sequence_extension.turns import datum_runs, walk_turns
+from sequence_extension.text import count_text, number_text, signed_text
+from sequence_extension.turns import turn_runs, walk_turns
 
 # A group without a gradient is a lesson here, not a fault: keep the cookbook's log line
 # about it out of the page.
@@ -113,10 +113,10 @@ def assemble_group(
 
 
 def preset_group(members: Mapping[str, Rollout], preset: str) -> GroupResult:
-    """`assemble_group` with the rewards of one of `group_presets`."""
+    """`assemble_group` with the rewards of one of `reward_presets`."""
     read = {
         letter: parse_rewards(text, len(members[letter].trajectory.transitions), letter)[0]
-        for letter, text in group_presets()[preset].items()
+        for letter, text in reward_presets()[preset].items()
     }
     return assemble_group(
         members, {letter: rewards for letter, rewards in read.items() if rewards is not None}
@@ -140,7 +140,7 @@ def group_table(result: GroupResult) -> pd.DataFrame:
             for datum, owner in zip(result.data, result.member_of, strict=True)
             if owner == member
         ]
-        runs = datum_runs(walk_turns(rollout.trajectory))
+        runs = turn_runs(walk_turns(rollout.trajectory))
         table = alignment_table(Built(tuple(mine)), runs, rollout.vocab)
         for index in range(max(1, len(mine))):
             rows = table[table["datum"] == index]
@@ -189,7 +189,7 @@ def group_summary(result: GroupResult) -> pd.DataFrame:
                 "turns": len(transitions),
                 "rewards": " + ".join(number_text(step.reward) for step in transitions),
                 "total": result.rewards[member],
-                "advantage": signed(result.advantages[member]),
+                "advantage": signed_text(result.advantages[member]),
                 "datums": len(mine),
                 "action tokens": sum(len(transition.ac.tokens) for transition in transitions),
                 "mask 1": sum(int(sum(datum_tensor(datum, "mask"))) for datum in mine),
@@ -224,7 +224,7 @@ def group_advantages(rollouts: Sequence[Rollout]) -> list[float | None]:
     return advantages
 
 
-def reward_advantages(rewards: Sequence[float]) -> list[float]:
+def group_reward_advantages(rewards: Sequence[float]) -> list[float]:
     """The cookbook's advantages of a group of which only the total rewards are at hand."""
     empty = Trajectory(transitions=[], final_ob=tinker.ModelInput.empty())
     group = TrajectoryGroup(
@@ -241,8 +241,8 @@ def group_text(result: GroupResult) -> str:
     summary = group_summary(result)
     members, datums = len(result.letters), len(result.data)
     sentences = [
-        f"{count_of(members, 'rollout')} with a mean reward of {number_text(result.mean, 3)} "
-        f"{'gives' if members == 1 else 'give'} {count_of(datums, 'datum')}."
+        f"{count_text(members, 'rollout')} with a mean reward of {number_text(result.mean, 3)} "
+        f"{'gives' if members == 1 else 'give'} {count_text(datums, 'datum')}."
     ]
     split = summary[summary["datums"] > 1].sort_values("datums", ascending=False)
     for most in split.to_dict("records")[:1]:
@@ -265,7 +265,7 @@ def group_text(result: GroupResult) -> str:
     for row in masked[masked["datums"] > 0].to_dict("records"):
         lost = row["action tokens"] - row["mask 1"]
         sentences.append(
-            f"In rollout {row['rollout']}, {count_of(lost, 'action token')} of a turn that did "
+            f"In rollout {row['rollout']}, {count_text(lost, 'action token')} of a turn that did "
             f"not parse {'is' if lost == 1 else 'are'} masked: mask 0, advantage 0."
         )
     if not result.kept:
@@ -278,7 +278,7 @@ def group_text(result: GroupResult) -> str:
 
 def group_finding(table: pd.DataFrame) -> str:
     """What the group figure shows, as its title."""
-    kinds = table.drop_duplicates("letter")["member_advantage"].map(sign).tolist()
+    kinds = table.drop_duplicates("letter")["member_advantage"].map(group_sign).tolist()
     if set(kinds) == {"0"}:
         return "Every reward equals the group mean: every advantage is 0, no policy gradient"
     return (
@@ -287,6 +287,6 @@ def group_finding(table: pd.DataFrame) -> str:
     )
 
 
-def sign(value: float) -> str:
+def group_sign(value: float) -> str:
     """The kind of an advantage; rounding noise is 0."""
     return "0" if abs(value) < 5e-7 else "+" if value > 0 else "-"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sequence_extension.cookbook import Trajectory
-from sequence_extension.elements import element_label, input_length
-from sequence_extension.text import count_of
-from sequence_extension.turns import Origin, TurnSpan, trace_origin, walk_turns
+from sequence_extension.elements import element_label, elements_input_length
+from sequence_extension.text import count_text
+from sequence_extension.turns import Origin, TurnSpan, turn_origin, walk_turns
 
 # Elements at the end of a prompt that may belong to the header of the answer.
 HEADER_LENGTH = 8
@@ -20,7 +20,7 @@ REASONING_MARKS = r"<[^<>\w]{0,2}/?(think|thought|thinking|reason)|channel\W{0,3
 
 
 @dataclass(frozen=True)
-class Changes:
+class HintChanges:
     """What an edit takes away and puts in.
 
     Attributes:
@@ -28,7 +28,7 @@ class Changes:
         beside: What stands in `held` before and behind each gap.
         places: Origins of what is gone (both ends of each gap), or of what stands behind what
             came in.
-        parts: Parts of these places, see `part_of`.
+        parts: Parts of these places, see `hint_part`.
         gaps: Number of places that change.
     """
 
@@ -40,13 +40,13 @@ class Changes:
     gaps: int
 
 
-def changes_of(
+def hint_changes(
     held: Sequence[Any],
     new: Sequence[Any],
     blocks: Sequence[tuple[int, int, int]],
     spans: Sequence[TurnSpan],
     turn: int,
-) -> Changes:
+) -> HintChanges:
     """The changes between what is kept.
 
     Args:
@@ -67,13 +67,13 @@ def changes_of(
             beside += [*held[max(0, i - 1) : i], *held[a : a + 1]]
             gaps += 1
             ends = (i, a - 1) if i < a else (i,)
-            places += [trace_origin(spans, turn, end) for end in ends if end < len(held)]
+            places += [turn_origin(spans, turn, end) for end in ends if end < len(held)]
         i, j = a + length, b + length
-    parts = frozenset(part_of(place, spans, turn) for place in places)
-    return Changes(tuple(gone), tuple(came), tuple(beside), tuple(places), parts, gaps)
+    parts = frozenset(hint_part(place, spans, turn) for place in places)
+    return HintChanges(tuple(gone), tuple(came), tuple(beside), tuple(places), parts, gaps)
 
 
-def part_of(place: Origin, spans: Sequence[TurnSpan], turn: int) -> str:
+def hint_part(place: Origin, spans: Sequence[TurnSpan], turn: int) -> str:
     """ "action", "observation", or "header": the end of the prompt that the last answer follows.
 
     Some renderers open or close a reasoning block there and do not write it into history.
@@ -85,7 +85,7 @@ def part_of(place: Origin, spans: Sequence[TurnSpan], turn: int) -> str:
     return place.part
 
 
-def lost_part(changes: Changes, vocab: Mapping[int, str]) -> str:
+def hint_lost_part(changes: HintChanges, vocab: Mapping[int, str]) -> str:
     """Where the change lies, in one word.
 
     Returns:
@@ -94,27 +94,27 @@ def lost_part(changes: Changes, vocab: Mapping[int, str]) -> str:
     """
     answer = "action" in changes.parts and changes.parts <= {"action", "header"}
     shown = (*changes.beside, *changes.gone[:64], *changes.gone[-8:])
-    words = not is_space(changes.gone, vocab)  # white space around reasoning is none
-    if answer and words and not changes.came and is_reasoning(shown, vocab):
+    words = not hints_at_space(changes.gone, vocab)  # white space around reasoning is none
+    if answer and words and not changes.came and hints_at_reasoning(shown, vocab):
         return "reasoning"
     if len(changes.parts) == 1:
         return next(iter(changes.parts))
     return "header" if changes.parts == {"action", "header"} else "both"
 
 
-def is_reasoning(elements: Sequence[Any], vocab: Mapping[int, str]) -> bool:
+def hints_at_reasoning(elements: Sequence[Any], vocab: Mapping[int, str]) -> bool:
     """True where the text of some elements shows the marks of reasoning."""
     texts = [vocab.get(element, "") for element in elements if isinstance(element, int)]
     return bool(re.search(REASONING_MARKS, "".join(texts), re.IGNORECASE))
 
 
-def is_space(gone: Sequence[Any], vocab: Mapping[int, str]) -> bool:
+def hints_at_space(gone: Sequence[Any], vocab: Mapping[int, str]) -> bool:
     """True where what is gone is known to be white space."""
     texts = [vocab.get(element) for element in gone if isinstance(element, int)]
     return bool(texts) and all(text is not None and not text.strip() for text in texts)
 
 
-def change_hints(changes: Changes, vocab: Mapping[int, str]) -> dict[str, str]:
+def change_hints(changes: HintChanges, vocab: Mapping[int, str]) -> dict[str, str]:
     """Hints about an edit that only removes or only inserts, by pattern."""
     gone, places = changes.gone, changes.places
     changed, what = (gone, "is gone") if gone else (changes.came, "came in")
@@ -125,7 +125,7 @@ def change_hints(changes: Changes, vocab: Mapping[int, str]) -> dict[str, str]:
             "padding, or the placeholders of an image written as ids. Record prompts without "
             "padding, and placeholders as they were sent."
         )
-    plain = lost_part(changes, vocab) != "reasoning" and not is_space(gone, vocab)
+    plain = hint_lost_part(changes, vocab) != "reasoning" and not hints_at_space(gone, vocab)
     if plain and changes.parts == {"action"}:
         turns = sorted({place.turn for place in places})
         whose = f"the action of turn {turns[0]}"
@@ -151,13 +151,13 @@ def order_hint(trajectory: Trajectory, datums: int, lineages: int) -> str | None
         lineages: Datums it would give if every open sequence were kept: agents that take turns
             are no turns out of order.
     """
-    ordered = sorted(trajectory.transitions, key=lambda turn: input_length(turn.ob))
+    ordered = sorted(trajectory.transitions, key=lambda turn: elements_input_length(turn.ob))
     spans = walk_turns(replace(trajectory, transitions=ordered))
     fewer = len({span.datum for span in spans if span.observation + span.action})
     if fewer >= min(datums, lineages):
         return None
     return (
         "Sorted by the length of their observations these turns would give "
-        f"{count_of(fewer, 'datum')} in place of {datums}: they may have been recorded out of "
+        f"{count_text(fewer, 'datum')} in place of {datums}: they may have been recorded out of "
         "order."
     )

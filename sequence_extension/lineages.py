@@ -4,7 +4,7 @@ from typing import Any
 
 from sequence_extension.cookbook import Trajectory, Transition, tinker
 from sequence_extension.elements import model_input_to_elements
-from sequence_extension.rollout import token_trajectory
+from sequence_extension.rollout import rollout_trajectory
 
 
 def split_lineages(trajectory: Trajectory) -> list[Trajectory]:
@@ -76,6 +76,12 @@ def _closes(sequence: list[Any], excess: int) -> bool:
 
 def lineages_example() -> Trajectory:
     """Two sub-agents that take turns, A B A B: each continues its own conversation."""
-    return token_trajectory(
+    return rollout_trajectory(
         [([1, 2], [3]), ([11, 12], [13]), ([1, 2, 3, 4], [5]), ([11, 12, 13, 14], [15])]
     )
+
+
+def lineages_count(trajectory: Trajectory) -> int:
+    """Datums there would be if every open sequence were kept."""
+    parts = split_lineages(trajectory)
+    return sum(any(turn.ob.length or turn.ac.tokens for turn in part.transitions) for part in parts)

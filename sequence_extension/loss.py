@@ -7,7 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.cookbook import incorporate_kl_penalty, tinker, train_step, wait_for
+from sequence_extension.cookbook import (
+    incorporate_kl_penalty,
+    tinker,
+    train_step,
+    wait_for_cookbook,
+)
 
 
 class RecordingClient:
@@ -46,7 +51,7 @@ def sent_to_loss(data_D: Sequence[tinker.Datum]) -> list[tinker.Datum]:
     Nothing is trained and nothing leaves the machine: the client is a `RecordingClient`.
     """
     client: Any = RecordingClient()
-    wait_for(
+    wait_for_cookbook(
         train_step(
             list(data_D), client, learning_rate=0.0, num_substeps=1, loss_fn="importance_sampling"
         )
@@ -62,18 +67,20 @@ class RecordingSampler:
         return [-1.0 - 0.01 * position for position in range(prompt.length)]
 
 
-def kl_penalised(data_D: Sequence[tinker.Datum], discount: float = 0.0) -> list[tinker.Datum]:
+def loss_kl_penalised(data_D: Sequence[tinker.Datum], discount: float = 0.0) -> list[tinker.Datum]:
     """Copies of the datums after the real `incorporate_kl_penalty`, with coefficient 0.1."""
     copies = [
         tinker.Datum(model_input=datum.model_input, loss_fn_inputs=dict(datum.loss_fn_inputs))
         for datum in data_D
     ]
     base: Any = RecordingSampler()
-    wait_for(incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=discount))
+    wait_for_cookbook(
+        incorporate_kl_penalty(copies, base, kl_penalty_coef=0.1, kl_discount_factor=discount)
+    )
     return copies
 
 
-def mask_lines() -> str:
+def loss_mask_lines() -> str:
     """The lines of the installed `rl/train.py` that take `mask` out, with their numbers."""
     module = inspect.getmodule(inspect.unwrap(train_step))
     lines = inspect.getsource(module).splitlines() if module else []

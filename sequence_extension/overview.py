@@ -6,28 +6,28 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from sequence_extension.break_table import break_marks
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.formats.native import rollout_to_native
 from sequence_extension.group import group_advantages
-from sequence_extension.report import rollout_row
+from sequence_extension.report import report_row
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import printable
-from sequence_extension.tokenizers import with_texts
-from sequence_extension.totals import Row, Totals, what_helps
-from sequence_extension.wording import cause_name
+from sequence_extension.text import printable_text
+from sequence_extension.tokenizers import with_tokenizer_texts
+from sequence_extension.totals import Row, Totals, totals_what_helps
+from sequence_extension.wording import cause_wording
 
 # Said at figures of rollouts whose group nobody knows.
 STAND_IN = "traj_advantage = 1 stands in for the number that a group would give"
 # Positions in a window of single tokens (what a wide page shows without scrolling), and
 # datums that the figure above it draws.
 WINDOW = 15
-# Rows of `counts_table` that stand open; more are folded, so that the rollouts come before them.
+# Rows of `overview_counts` that stand open; more are folded, so that the rollouts come before them.
 MOST_OPEN_COUNTS = 8
 
 
-def example_rollouts() -> str:
+def overview_example() -> str:
     """A small JSONL file to start from: a group of three rollouts."""
     listed = scenarios()
     lines = []
@@ -63,15 +63,15 @@ def overview(rollouts: Sequence[Rollout], texts: Mapping[int, str] | None = None
     rows = []
     severities: list[tuple[int, ...]] = []
     for index, (rollout, advantage) in enumerate(zip(rollouts, advantages, strict=True)):
-        diagnosis = diagnose(with_texts(rollout, texts))
-        row = rollout_row(diagnosis)
+        diagnosis = diagnose(with_tokenizer_texts(rollout, texts))
+        row = report_row(diagnosis)
         totals.add(row)
         severities.append(row.severity)
         rows.append(
             {
-                "name": printable(rollout.name, 60),
+                "name": printable_text(rollout.name, 60),
                 "datums": len(diagnosis.built.data),
-                "main cause": main_cause(row),
+                "main cause": overview_main_cause(row),
                 "inputs": diagnosis.tokens_processed,
                 "if unmerged": diagnosis.tokens_unmerged,
                 "turns": len(diagnosis.spans),
@@ -79,7 +79,7 @@ def overview(rollouts: Sequence[Rollout], texts: Mapping[int, str] | None = None
                 "error": row.refusal or "",
                 "reward": sum(turn.reward for turn in rollout.trajectory.transitions),
                 "advantage": advantage,
-                "group": printable(rollout.group or "", 30),
+                "group": printable_text(rollout.group or "", 30),
                 "#": index,
             }
         )
@@ -95,33 +95,33 @@ def overview(rollouts: Sequence[Rollout], texts: Mapping[int, str] | None = None
     return Overview(table, totals, tuple(advantages))
 
 
-def main_cause(row: Row) -> str:
+def overview_main_cause(row: Row) -> str:
     """What became of a rollout in a few words: that it was refused, and its most frequent cause."""
-    causes = [cause_name(max(row.causes, key=row.causes.__getitem__))] if row.causes else []
+    causes = [cause_wording(max(row.causes, key=row.causes.__getitem__))] if row.causes else []
     return ", ".join(["refused"] * (row.error is not None) + causes)
 
 
-def counts_table(totals: Totals) -> pd.DataFrame:
+def overview_counts(totals: Totals) -> pd.DataFrame:
     """Causes, warnings and refusals over all rollouts, with what helps; most frequent first."""
     of = totals.causes | totals.warnings - totals.repeats | totals.refusals
     return pd.DataFrame(
         [
             {
                 "kind": kind,
-                "what": cause_name(name),
+                "what": cause_wording(name),
                 "count": f"{count:,}" if count == of[name] else f"{count:,} of {of[name]:,}",
                 "what helps": sentence,
             }
-            for kind, name, count, sentence in what_helps(totals, repeats=False)
+            for kind, name, count, sentence in totals_what_helps(totals, repeats=False)
         ]
     )
 
 
-def window_places(diagnosis: Diagnosis, most: int = 200) -> dict[str, tuple[int, int]]:
+def overview_window_places(diagnosis: Diagnosis, most: int = 200) -> dict[str, tuple[int, int]]:
     """Where a window of single tokens may start: label to (datum, position); breaks first."""
     places = {
         f"{label} (datum {datum}, position {position:,})": (datum, max(0, position - WINDOW // 2))
-        for datum, position, label in break_marks(diagnosis)[:most]
+        for datum, position, label in break_table_marks(diagnosis)[:most]
     }
     for datum in range(min(len(diagnosis.built.data), most)):
         places[f"start of datum {datum}"] = (datum, 0)

@@ -80,13 +80,14 @@ def remedy(item: "Break", renderer: str | None = None) -> str:
         return answer_remedy(item, renderer)
     if item.lost == "both" and item.cause in ("removed", "replaced"):
         return (
-            f"If {writer(renderer)} writes earlier turns anew, keep their tokens: {KEEPS_TOKENS}. "
+            f"If {remedy_writer(renderer)} writes earlier turns anew, keep their tokens: "
+            f"{KEEPS_TOKENS}. "
             "If the environment cuts or edits them, let it do so rarely, much at once."
         )
     return PROMPT_REMEDIES[item.cause]
 
 
-def writer(renderer: str | None) -> str:
+def remedy_writer(renderer: str | None) -> str:
     """The renderer as a sentence names it."""
     return f"`{renderer}`" if renderer else "the renderer"
 
@@ -109,11 +110,12 @@ def answer_remedy(item: "Break", renderer: str | None) -> str:
     """Against a change inside or right before an answer that was sampled."""
     if item.cause == "end_token":
         return (
-            f"Keep the end token that was sampled, in place of the one that {writer(renderer)} "
+            "Keep the end token that was sampled, in place of the one that "
+            f"{remedy_writer(renderer)} "
             f"writes: {KEEPS_TOKENS}."
         )
     if item.lost == "reasoning" and item.cause in ("removed", "replaced"):
-        other = preserving_renderer(renderer)
+        other = remedy_renderer(renderer)
         named = f"`{other}`" if other else "a renderer that preserves thinking"
         return (
             f"Keep the reasoning in the next prompt: {KEEPS_TOKENS}, or {named}. Or accept one "
@@ -128,11 +130,11 @@ def answer_remedy(item: "Break", renderer: str | None) -> str:
         return f"Keep the end of the prompt and the answer behind it as they were: {KEEPS_TOKENS}."
     return (
         "Put the sampled tokens themselves into the next observation, not the answer parsed "
-        f"and written anew by {writer(renderer)}: {KEEPS_TOKENS}."
+        f"and written anew by {remedy_writer(renderer)}: {KEEPS_TOKENS}."
     )
 
 
-def preserving_renderer(renderer: str | None) -> str | None:
+def remedy_renderer(renderer: str | None) -> str | None:
     """The renderer of the same family that keeps reasoning; None where there is none."""
     if renderer is None:
         return None

@@ -10,7 +10,7 @@ from sequence_extension.formats.results import LengthsOnly
 from sequence_extension.totals import Row
 
 
-def datum_entries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def report_datum_entries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """The datums of the machine-readable report."""
     entries = []
     for index, datum in enumerate(diagnosis.built.data):
@@ -27,7 +27,7 @@ def datum_entries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     return entries
 
 
-def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
+def report_rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
     """A diagnosed rollout in the machine-readable report.
 
     Turns, positions and indices count from 0. `mask` and `target_tokens` hold one number per
@@ -43,7 +43,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
         "name": rollout.name,
         "turns": len(diagnosis.spans),
         "error": error,
-        "datums": datum_entries(diagnosis),
+        "datums": report_datum_entries(diagnosis),
         "breaks": [
             {
                 "turn": item.turn,
@@ -81,7 +81,7 @@ def rollout_entry(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def lengths_entry(lengths: LengthsOnly) -> dict[str, Any]:
+def report_lengths_entry(lengths: LengthsOnly) -> dict[str, Any]:
     """A rollout of which only lengths are known, in the machine-readable report."""
     return {
         "name": lengths.name,
@@ -99,10 +99,14 @@ def lengths_entry(lengths: LengthsOnly) -> dict[str, Any]:
 
 def report_entry(source: Diagnosis | LengthsOnly) -> dict[str, Any]:
     """One trajectory of the machine-readable report; keys and nulls are part of the format."""
-    return lengths_entry(source) if isinstance(source, LengthsOnly) else rollout_entry(source)
+    return (
+        report_lengths_entry(source)
+        if isinstance(source, LengthsOnly)
+        else report_rollout_entry(source)
+    )
 
 
-def rollout_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
+def report_row(source: Diagnosis | LengthsOnly, file: str = "") -> Row:
     """The row of a rollout."""
     if isinstance(source, LengthsOnly):
         datums = 1 + len(source.certain_splits) if source.turns else 0

@@ -10,7 +10,7 @@ from sequence_extension.cookbook import (
     Transition,
     tinker,
 )
-from sequence_extension.elements import input_length
+from sequence_extension.elements import elements_input_length
 
 # Stands in for log-probabilities where no model was asked.
 PLACEHOLDER_LOGPROB = -1.0
@@ -41,12 +41,12 @@ class Rollout:
     notes: tuple[str, ...] = ()
 
 
-def made_up_logprob(turn: int, index: int) -> float:
+def rollout_logprob(turn: int, index: int) -> float:
     """A plausible logprob (-0.05 to -0.95) that depends on its place only, never exactly 0."""
     return -(5 + (turn * 35 + index * 20) % 91) / 100
 
 
-def token_trajectory(
+def rollout_trajectory(
     turns: Sequence[tuple[Sequence[int], Sequence[int]]], masked: Sequence[int] = ()
 ) -> Trajectory:
     """A trajectory from (whole observation, action) token pairs, with made-up logprobs.
@@ -61,7 +61,7 @@ def token_trajectory(
                 ob=tinker.ModelInput.from_ints(list(observation)),
                 ac=TokensWithLogprobs(
                     tokens=list(action),
-                    maybe_logprobs=[made_up_logprob(turn, i) for i in range(len(action))],
+                    maybe_logprobs=[rollout_logprob(turn, i) for i in range(len(action))],
                 ),
                 reward=0.0,
                 episode_done=turn + 1 == len(turns),
@@ -76,6 +76,6 @@ def token_trajectory(
 def rollout_tokens(rollout: Rollout) -> int:
     """Tokens of all observations and actions, history counted in every turn: the work it is."""
     return sum(
-        input_length(transition.ob) + len(transition.ac.tokens)
+        elements_input_length(transition.ob) + len(transition.ac.tokens)
         for transition in rollout.trajectory.transitions
     )

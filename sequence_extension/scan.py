@@ -9,14 +9,14 @@ from typing import IO
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue, LengthsOnly
-from sequence_extension.formats.stream import iter_rollouts
+from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.gates import Gates
-from sequence_extension.report import report_entry, rollout_row
-from sequence_extension.report_text import Paint, rollout_lines
+from sequence_extension.report import report_entry, report_row
+from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.rollout import Rollout
-from sequence_extension.tokenizers import load_texts, with_texts
+from sequence_extension.tokenizers import load_texts, with_tokenizer_texts
 from sequence_extension.totals import Row, Worst
-from sequence_extension.troubles import Trouble, file_label, nothing_in
+from sequence_extension.troubles import Trouble, nothing_in_trouble, trouble_file_label
 
 Watch = Callable[[int], None]
 
@@ -72,7 +72,7 @@ class Item:
     rollout: Rollout | None = None
 
 
-def open_rollouts(path: str) -> IO[bytes]:
+def open_scan(path: str) -> IO[bytes]:
     """The file, binary.
 
     Raises:
@@ -99,13 +99,13 @@ def scan_stream(
         In the order of the file; a file without rollouts gives a sentence.
     """
     empty = True
-    for item in scan_items(iter_rollouts(stream), wanted, file):
+    for item in scan_items(stream_rollouts(stream), wanted, file):
         empty = False
         if watch is not None:
             watch(stream.tell())
         yield item
     if empty:
-        yield nothing_in(file)
+        yield nothing_in_trouble(file)
 
 
 def scan_items(
@@ -118,8 +118,10 @@ def scan_items(
         if isinstance(each, FileIssue):
             yield Trouble(file, each)
             continue
-        source = each if isinstance(each, LengthsOnly) else diagnose(with_texts(each, texts))
-        row = rollout_row(source, file if wanted.named else "")
+        source = (
+            each if isinstance(each, LengthsOnly) else diagnose(with_tokenizer_texts(each, texts))
+        )
+        row = report_row(source, file if wanted.named else "")
         failed = wanted.gates.failures(row)
         entry, lines, kept = "", [], None
         if wanted.as_json:
@@ -128,7 +130,7 @@ def scan_items(
         if worst.admits(row.severity):
             worst.offer(row.severity, None)
             if wanted.details:
-                lines = rollout_lines(source, row, failed, Paint(wanted.colours))
+                lines = report_text_rollout(source, row, failed, Paint(wanted.colours))
             if wanted.drawn and isinstance(source, Diagnosis):
                 kept = source.rollout
         yield Item(row, failed, entry, tuple(lines), kept)
@@ -136,15 +138,15 @@ def scan_items(
 
 def scan_file(path: str, wanted: Wanted, watch: Watch | None = None) -> Iterator[Item | Trouble]:
     """The rollouts of one file; a sentence where it cannot be opened or read to its end."""
-    file = file_label(path)
+    file = trouble_file_label(path)
     try:
-        with open_rollouts(path) as stream:
+        with open_scan(path) as stream:
             yield from scan_stream(stream, wanted, file, watch)
     except OSError as error:
         yield Trouble(file, FileIssue(f"{error.strerror or error}."))
 
 
-def expanded(arguments: Sequence[str]) -> Iterator[str | Trouble]:
+def scan_paths(arguments: Sequence[str]) -> Iterator[str | Trouble]:
     """FILE arguments as files, folders walked."""
     for argument in expand_files(arguments):
         yield Trouble("", argument) if isinstance(argument, FileIssue) else argument

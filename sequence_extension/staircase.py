@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.break_table import break_blocks, break_sides
+from sequence_extension.break_table import break_table_blocks, break_table_sides
 from sequence_extension.breaks import Break
 from sequence_extension.datums import build_datums, datum_tensor
 from sequence_extension.diagnosis import Diagnosis, diagnose
@@ -18,9 +18,9 @@ from sequence_extension.elements import (
     model_input_to_elements,
 )
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import cause_name, turn_words
+from sequence_extension.wording import cause_wording, turn_wording
 
 MOST_TURNS = 3  # of a scenario in the first figure
 
@@ -47,34 +47,34 @@ class Cell:
     tokens: int = 1
 
 
-def break_of(diagnosis: Diagnosis, turn: int) -> Break | None:
+def staircase_break(diagnosis: Diagnosis, turn: int) -> Break | None:
     """The break of a turn, if it splits."""
     return next((found for found in diagnosis.breaks if found.turn == turn), None)
 
 
-def row_verdict(diagnosis: Diagnosis, span: TurnSpan) -> str:
+def staircase_verdict(diagnosis: Diagnosis, span: TurnSpan) -> str:
     """What became of a turn, as it stands beside its row; behind a ✕ why it splits."""
-    item = break_of(diagnosis, span.turn)
-    return f"✕ {cause_name(item.cause)}" if item else turn_words(span).partition(",")[0]
+    item = staircase_break(diagnosis, span.turn)
+    return f"✕ {cause_wording(item.cause)}" if item else turn_wording(span).partition(",")[0]
 
 
-def observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
+def staircase_observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
     """What a turn's observation adds to the datum it ends in: (kind, element), in order.
 
     Where the turn extends, that is what is new. Where it splits, all of it is processed: what an
     earlier datum had as input is read again ("="), and what the prompt lost stands at its place.
     """
     new = model_input_to_elements(diagnosis.rollout.trajectory.transitions[turn].ob)
-    found = break_of(diagnosis, turn)
+    found = staircase_break(diagnosis, turn)
     if found is None:
         yield from (("O", element) for element in new[diagnosis.spans[turn].held :])
         return
-    if found.resumes_datum is not None and (known := resumed_length(diagnosis, found)):
+    if found.resumes_datum is not None and (known := staircase_resumed_length(diagnosis, found)):
         yield from (("=", element) for element in new[: known - 1])
         yield from (("O", element) for element in new[known - 1 :])
         return
-    held, _ = break_sides(diagnosis, found)
-    for kind, i, j, length in break_blocks(diagnosis, found):
+    held, _ = break_table_sides(diagnosis, found)
+    for kind, i, j, length in break_table_blocks(diagnosis, found):
         if kind == "removed":
             yield from ((".", element) for element in held[i : i + length])
             continue
@@ -84,7 +84,7 @@ def observed(diagnosis: Diagnosis, turn: int) -> Iterator[tuple[str, Any]]:
             yield "=" if again else "O", new[j + at]
 
 
-def again_runs(diagnosis: Diagnosis, most: int = 60) -> list[tuple[int, int, int]]:
+def staircase_read_again(diagnosis: Diagnosis, most: int = 60) -> list[tuple[int, int, int]]:
     """Stretches that an earlier datum had as input: (datum, start, end), in positions.
 
     Args:
@@ -101,7 +101,7 @@ def again_runs(diagnosis: Diagnosis, most: int = 60) -> list[tuple[int, int, int
             continue
         place = 0
         for again, group in itertools.groupby(
-            (pair for pair in observed(diagnosis, found.turn) if pair[0] != "."),
+            (pair for pair in staircase_observed(diagnosis, found.turn) if pair[0] != "."),
             key=lambda pair: pair[0] == "=",
         ):
             size = sum(element_length(element) for _, element in group)
@@ -110,14 +110,14 @@ def again_runs(diagnosis: Diagnosis, most: int = 60) -> list[tuple[int, int, int
     return stretches
 
 
-def resumed_length(diagnosis: Diagnosis, found: Break) -> int:
+def staircase_resumed_length(diagnosis: Diagnosis, found: Break) -> int:
     """Elements of the datum that a turn goes on from."""
     last = max(span.turn for span in diagnosis.spans if span.datum == found.resumes_datum)
     span = diagnosis.spans[last]
     return span.observation + span.action
 
 
-def story_cells(diagnosis: Diagnosis) -> list[Cell]:
+def staircase_cells(diagnosis: Diagnosis) -> list[Cell]:
     """Every turn once, element by element: what it reads and what is sampled, with the mask."""
     vocab = diagnosis.rollout.vocab
     masks: dict[int, list[str]] = {}
@@ -132,7 +132,7 @@ def story_cells(diagnosis: Diagnosis) -> list[Cell]:
     for span, transition in zip(
         diagnosis.spans, diagnosis.rollout.trajectory.transitions, strict=True
     ):
-        for kind, element in observed(diagnosis, span.turn):
+        for kind, element in staircase_observed(diagnosis, span.turn):
             text = vocab.get(element, "") if isinstance(element, int) else "img"
             size = element_length(element)
             shown = f"{text} \u00d7 {size}" if size > 1 else text
@@ -143,7 +143,7 @@ def story_cells(diagnosis: Diagnosis) -> list[Cell]:
     return cells
 
 
-def kept_rollout(diagnosis: Diagnosis) -> Rollout:
+def staircase_kept_rollout(diagnosis: Diagnosis) -> Rollout:
     """The same conversation, had each prompt kept what was read and sampled before it."""
     running: list[Any] = []
     transitions = []
@@ -151,12 +151,12 @@ def kept_rollout(diagnosis: Diagnosis) -> Rollout:
         diagnosis.spans, diagnosis.rollout.trajectory.transitions, strict=True
     ):
         new = model_input_to_elements(transition.ob)
-        found = break_of(diagnosis, span.turn)
+        found = staircase_break(diagnosis, span.turn)
         start = span.held
         if found is not None:
             start = found.position + found.kept + found.inserted + (found.cause == "end_token")
             if found.resumes_datum is not None:
-                start = resumed_length(diagnosis, found)
+                start = staircase_resumed_length(diagnosis, found)
         running = [*running, *new[start:]]
         transitions.append(replace(transition, ob=elements_to_model_input(running)))
         running += transition.ac.tokens
@@ -164,17 +164,16 @@ def kept_rollout(diagnosis: Diagnosis) -> Rollout:
     return replace(diagnosis.rollout, trajectory=trajectory)
 
 
-def step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
+def staircase_step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     """What the first `turns` turns become, from the real datums of just these: (datums, counts)."""
     trajectory = diagnosis.rollout.trajectory
     built = build_datums(replace(trajectory, transitions=trajectory.transitions[:turns]))
     inputs = sum(datum.model_input.length for datum in built.data)
     trained = int(sum(sum(datum_tensor(datum, "mask")) for datum in built.data))
     again = sum(found.again for found in diagnosis.breaks if found.turn < turns)
-    counts = (
-        f"{count_of(inputs, 'input')}, {again} read again; {count_of(trained, 'target')} trained"
-    )
-    return count_of(len(built.data), "datum"), counts
+    read = f"{count_text(inputs, 'input')}, {again} read again"
+    counts = f"{read}; {count_text(trained, 'target')} trained"
+    return count_text(len(built.data), "datum"), counts
 
 
 def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str, pd.DataFrame]:
@@ -200,15 +199,25 @@ def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str,
     ]
     for number, (title, diagnosis) in enumerate(split):
         scenarios.append((number, title, len(diagnosis.spans)))
-        for panel, told in (("kept", diagnose(kept_rollout(diagnosis))), ("split", diagnosis)):
-            cells += [{"s": number, "panel": panel, **vars(cell)} for cell in story_cells(told)]
+        for panel, told in (
+            ("kept", diagnose(staircase_kept_rollout(diagnosis))),
+            ("split", diagnosis),
+        ):
+            cells += [{"s": number, "panel": panel, **vars(cell)} for cell in staircase_cells(told)]
             shared = {item.turn: item.position for item in told.breaks}
             turns += [
-                (number, panel, turn, span.datum, row_verdict(told, span), shared.get(turn, ""))
+                (
+                    number,
+                    panel,
+                    turn,
+                    span.datum,
+                    staircase_verdict(told, span),
+                    shared.get(turn, ""),
+                )
                 for turn, span in enumerate(told.spans)
             ]
             steps += [
-                (number, panel, shown, *step_words(told, shown))
+                (number, panel, shown, *staircase_step_words(told, shown))
                 for shown in range(1, len(told.spans) + 1)
             ]
     return {
@@ -224,7 +233,7 @@ def staircase_facts(stories: Sequence[tuple[str, str, Diagnosis]]) -> pd.DataFra
     rows = []
     for title, lesson, diagnosis in stories:
         splits = [
-            f"turn {found.turn} at position {found.position}: {cause_name(found.cause)}"
+            f"turn {found.turn} at position {found.position}: {cause_wording(found.cause)}"
             for found in diagnosis.breaks
         ]
         rows.append(

@@ -10,7 +10,7 @@ from typing import Any
 SPACE_SIGNS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
-def code_point(char: str) -> str:
+def code_point_text(char: str) -> str:
     """A character that does not draw, in letters: `\\u001b`, and `<F0>` for a byte of another.
 
     Such a byte is a lone surrogate, see `text_bytes`.
@@ -19,7 +19,7 @@ def code_point(char: str) -> str:
     return f"<{code - 0xDC00:02X}>" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
 
 
-def printable(text: str, limit: int | None = None) -> str:
+def printable_text(text: str, limit: int | None = None) -> str:
     """Text on one line that cannot steer a terminal, hide, or reorder what stands beside it.
 
     What does not draw (controls, direction marks, lone surrogates) becomes its code point.
@@ -27,22 +27,22 @@ def printable(text: str, limit: int | None = None) -> str:
     cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
     if cut.isprintable():
         return cut
-    return "".join(char if char.isprintable() else code_point(char) for char in cut)
+    return "".join(char if char.isprintable() else code_point_text(char) for char in cut)
 
 
-def encodable(text: str) -> str:
+def encodable_text(text: str) -> str:
     """Text that a file or page can hold: lone surrogates become their code points."""
-    return re.sub("[\ud800-\udfff]", lambda half: code_point(half[0]), text)
+    return re.sub("[\ud800-\udfff]", lambda half: code_point_text(half[0]), text)
 
 
-def shown(piece: str, limit: int = 24) -> str:
+def shown_text(piece: str, limit: int = 24) -> str:
     """What was typed, short and printable, for use in a sentence."""
-    return f"`{printable(piece, limit)}`"
+    return f"`{printable_text(piece, limit)}`"
 
 
 def visible_text(text: str, limit: int = 40) -> str:
-    """Text of a token made visible: white space as signs, cut short, else as `printable`."""
-    signs = printable(text[: limit + 1].translate(SPACE_SIGNS))
+    """Text of a token made visible: white space as signs, cut short, else as `printable_text`."""
+    signs = printable_text(text[: limit + 1].translate(SPACE_SIGNS))
     return signs[:limit] + ("…" if len(text) > limit or len(signs) > limit else "")
 
 
@@ -68,12 +68,12 @@ def bytes_to_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def count_of(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """`1 datum`, `2 datums`: a count with its noun."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def part_name(part: str, masked: bool = False) -> str:
+def part_text(part: str, masked: bool = False) -> str:
     """ "O" and "A" in words."""
     return "observation" if part == "O" else "masked action" if masked else "action"
 
@@ -81,7 +81,7 @@ def part_name(part: str, masked: bool = False) -> str:
 def number_text(value: Any, digits: int = 6) -> str:
     """A number as it is shown: few digits, `NaN` and `inf` by name, "" for none.
 
-    With the minus sign that `signed` and Vega's axes write.
+    With the minus sign that `signed_text` and Vega's axes write.
     """
     if value is None or type(value).__name__ == "NAType":  # pandas' NA, without pandas
         return ""
@@ -93,7 +93,7 @@ def number_text(value: Any, digits: int = 6) -> str:
     return f"{number:.{digits}g}".replace("-", "\u2212")
 
 
-def signed(value: float) -> str:
+def signed_text(value: float) -> str:
     """A number with its sign, short enough for a cell: +0.67, 0; rounding noise is ≈0."""
     if value == 0:
         return "0"
@@ -110,29 +110,29 @@ def signed(value: float) -> str:
     return digits.replace("-", "\u2212")
 
 
-def describe_value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A JSON value in a few characters, for use in a sentence."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    return f"the text {shown(value)}" if isinstance(value, str) else shown(repr(value))
+    return f"the text {shown_text(value)}" if isinstance(value, str) else shown_text(repr(value))
 
 
-def first_sentence(error: object) -> str:
+def first_sentence_text(error: object) -> str:
     """What an exception or warning says, cut after its first sentence, without the full stop."""
     detail = " ".join(str(error).split()) or type(error).__name__
     return re.split(r"(?<=[a-z])\. ", detail)[0][:300].rstrip(".")
 
 
-def by_count(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+def counts_for_text(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
     """Kinds and counts, the most frequent first; among equals by name."""
     return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
 
 
 def counts_text(counts: Mapping[Any, int]) -> str:
     """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
-    return ", ".join(f"{kind} {count:,}" for kind, count in by_count(counts)) or "none"
+    return ", ".join(f"{kind} {count:,}" for kind, count in counts_for_text(counts)) or "none"
 
 
 def share_text(part: int, whole: int) -> str:
@@ -142,6 +142,6 @@ def share_text(part: int, whole: int) -> str:
     return f"{part / whole:.0%} of {whole:,} if no turn merged" if whole else "nothing to merge"
 
 
-def quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
     """Text in quotes, as JSON writes it; what does not draw becomes its code point."""
-    return printable(json.dumps(text, ensure_ascii=False))
+    return printable_text(json.dumps(text, ensure_ascii=False))

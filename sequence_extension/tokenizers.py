@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sequence_extension.text import bytes_to_text, first_sentence, shown
+from sequence_extension.text import bytes_to_text, first_sentence_text, shown_text
 
 if TYPE_CHECKING:  # torch comes with it, and a wrong path is said before torch is there
     from sequence_extension.rollout import Rollout
@@ -38,7 +38,7 @@ class TokenizerError(ValueError):
     """One sentence on why there is no tokenizer."""
 
 
-def byte_letters() -> dict[str, int]:
+def tokenizer_byte_letters() -> dict[str, int]:
     """The letter that stands for each byte in the vocabularies of byte-level BPE, to the byte.
 
     Bytes that draw stand for themselves, the others for letters from U+0100 on: the table of
@@ -50,10 +50,10 @@ def byte_letters() -> dict[str, int]:
     return letters | {chr(0x100 + place): byte for place, byte in enumerate(others)}
 
 
-BYTE_LETTERS = byte_letters()
+BYTE_LETTERS = tokenizer_byte_letters()
 
 
-def backend_text(backend: Any, token: int) -> str | None:
+def tokenizer_backend_text(backend: Any, token: int) -> str | None:
     """Text of a token of a `tokenizers.Tokenizer`; None outside its vocabulary."""
     name: str | None = backend.id_to_token(token)
     if name is None or token in backend.get_added_tokens_decoder():
@@ -68,7 +68,7 @@ def backend_text(backend: Any, token: int) -> str | None:
     return str(backend.decode([token], skip_special_tokens=False))
 
 
-def token_text(tokenizer: Any, token: int) -> str | None:
+def tokenizer_token_text(tokenizer: Any, token: int) -> str | None:
     """Text of one token; None where the tokenizer has none.
 
     Args:
@@ -79,7 +79,7 @@ def token_text(tokenizer: Any, token: int) -> str | None:
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     try:
         if hasattr(backend, "id_to_token"):
-            return backend_text(backend, token)
+            return tokenizer_backend_text(backend, token)
         text = str(tokenizer.decode([token]))
     except Exception:  # an id outside the vocabulary has no text
         return None
@@ -101,7 +101,7 @@ class TokenTexts(Mapping[int, str]):
 
     def __getitem__(self, token: int) -> str:
         if token not in self._texts:
-            self._texts[token] = token_text(self._tokenizer, token)
+            self._texts[token] = tokenizer_token_text(self._tokenizer, token)
         text = self._texts[token]
         if text is None:
             raise KeyError(token)
@@ -132,25 +132,25 @@ class WithOwn(Mapping[int, str]):
         return sum(1 for _ in self)
 
 
-def with_texts(rollout: "Rollout", texts: Mapping[int, str] | None) -> "Rollout":
+def with_tokenizer_texts(rollout: "Rollout", texts: Mapping[int, str] | None) -> "Rollout":
     """The rollout with texts for its tokens; those that its file gives come first."""
     if texts is None:
         return rollout
     return replace(rollout, vocab=WithOwn(rollout.vocab, texts) if rollout.vocab else texts)
 
 
-def token_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
+def tokenizer_texts(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
     """Text of each distinct token, for the `vocab` of a `Rollout`.
 
     Args:
-        tokenizer: As for `token_text`.
+        tokenizer: As for `tokenizer_token_text`.
         tokens: Token ids, repeats allowed.
     """
-    texts = {token: token_text(tokenizer, token) for token in dict.fromkeys(tokens)}
+    texts = {token: tokenizer_token_text(tokenizer, token) for token in dict.fromkeys(tokens)}
     return {token: text for token, text in texts.items() if text is not None}
 
 
-def local_path(name_or_path: str) -> Path | None:
+def tokenizer_path(name_or_path: str) -> Path | None:
     """The folder or file on this machine that is meant, or None for a model's name.
 
     What exists is taken first, so that a name never hides a folder. Nothing is loaded.
@@ -167,13 +167,14 @@ def local_path(name_or_path: str) -> Path | None:
         if re.fullmatch(MODEL_NAME, name_or_path):
             return None
         raise TokenizerError(
-            f"{shown(name_or_path, 200)} is neither a folder with a tokenizer nor a model's name "
+            f"{shown_text(name_or_path, 200)} is neither a folder with a tokenizer nor a model's "
+            "name "
             "such as Qwen/Qwen3-8B."
         )
     if not path.is_dir() and not path.is_file():
-        raise TokenizerError(f"{shown(str(path), 200)} is neither a folder nor a file.")
+        raise TokenizerError(f"{shown_text(str(path), 200)} is neither a folder nor a file.")
     if path.is_dir() and not any(one.is_file() for name in FILES for one in path.glob(name)):
-        raise TokenizerError(f"The folder {shown(str(path), 200)} holds no tokenizer.json.")
+        raise TokenizerError(f"The folder {shown_text(str(path), 200)} holds no tokenizer.json.")
     return path
 
 
@@ -185,23 +186,23 @@ def load_tokenizer(
     A local one never calls out. A model's own code is run only where it is trusted.
 
     Args:
-        name_or_path: A folder, a `tokenizer.json`, or "owner/model", see `local_path`.
+        name_or_path: A folder, a `tokenizer.json`, or "owner/model", see `tokenizer_path`.
         trust_remote_code: Run the Python code that comes with the tokenizer, if any.
         renders: Renderers will use it, which ask for more than the texts of tokens.
 
     Raises:
         TokenizerError: One sentence: what is missing, or why it does not load.
     """
-    path = local_path(name_or_path)
+    path = tokenizer_path(name_or_path)
     if path is not None:
-        return load_local(path, trust_remote_code, renders)
+        return load_local_tokenizer(path, trust_remote_code, renders)
 
     def load(name: str) -> Any:
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
 
-    return wait_for_hub(name_or_path, load)
+    return wait_for_tokenizer_hub(name_or_path, load)
 
 
 @cache
@@ -214,8 +215,8 @@ def load_texts(name_or_path: str, trust_remote_code: bool = False) -> TokenTexts
     return TokenTexts(load_tokenizer(name_or_path, trust_remote_code))
 
 
-def load_local(path: Path, trust_remote_code: bool, renders: bool) -> Any:
-    """A tokenizer from what `local_path` gives.
+def load_local_tokenizer(path: Path, trust_remote_code: bool, renders: bool) -> Any:
+    """A tokenizer from what `tokenizer_path` gives.
 
     Raises:
         TokenizerError: It does not load.
@@ -236,11 +237,12 @@ def load_local(path: Path, trust_remote_code: bool, renders: bool) -> Any:
         return loader.from_pretrained(str(path), local_files_only=True, **own_code)
     except Exception as error:  # any refusal becomes a sentence
         raise TokenizerError(
-            f"No tokenizer could be read from {shown(str(path), 200)}: {first_sentence(error)}."
+            f"No tokenizer could be read from {shown_text(str(path), 200)}: "
+            f"{first_sentence_text(error)}."
         ) from None
 
 
-def hub_reachable(timeout: float = 3.0) -> bool:
+def tokenizer_hub_reachable(timeout: float = 3.0) -> bool:
     """Whether the Hugging Face hub answers at all; behind a proxy, taken on trust."""
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
         return True
@@ -252,11 +254,11 @@ def hub_reachable(timeout: float = 3.0) -> bool:
     return True
 
 
-def wait_for_hub(
+def wait_for_tokenizer_hub(
     model: str,
     loader: Callable[[str], Any],
     timeout: float = 30.0,
-    reachable: Callable[[], bool] = hub_reachable,
+    reachable: Callable[[], bool] = tokenizer_hub_reachable,
 ) -> Any:
     """What `loader` gives for a model's name, within bounds.
 
@@ -291,5 +293,5 @@ def wait_for_hub(
     if not result:
         raise TokenizerError(f"{model} did not load within {timeout:g} seconds.")
     if isinstance(result[0], BaseException):
-        raise TokenizerError(f"{model} could not be loaded: {first_sentence(result[0])}.")
+        raise TokenizerError(f"{model} could not be loaded: {first_sentence_text(result[0])}.")
     return result[0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.text import by_count, count_of
+from sequence_extension.text import count_text, counts_for_text
 
 # Groups that are counted one by one, so that sums stay small whatever a file holds.
 MAX_GROUPS = 1_000
@@ -151,18 +151,18 @@ class Totals:
             self.unmerged += row.unmerged
 
 
-def would_be_text(totals: Totals) -> str:
+def totals_would_be(totals: Totals) -> str:
     """What rollouts that lack nothing but logprobs would be; empty where there are none."""
     if not totals.would_be:
         return ""
     datums, rollouts = totals.would_be["datums"], totals.would_be["rollouts"]
     return (
-        f"{count_of(datums, 'datum')} from {count_of(rollouts, 'rollout')} once logprobs are "
+        f"{count_text(datums, 'datum')} from {count_text(rollouts, 'rollout')} once logprobs are "
         "recorded"
     )
 
 
-def summary_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[str, Any]:
+def totals_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[str, Any]:
     """The sums of the machine-readable report; `datums` leaves out rollouts of known lengths.
 
     Args:
@@ -183,20 +183,20 @@ def summary_entry(totals: Totals, files: int, problems: Sequence[str]) -> dict[s
         "tokens_processed": totals.processed,
         "tokens_unmerged": totals.unmerged,
         "tokens_read_again": totals.again.total(),
-        "causes": dict(by_count(totals.causes)),
-        "warnings": dict(by_count(totals.warnings)),
-        "errors": dict(by_count(totals.errors)),
+        "causes": dict(counts_for_text(totals.causes)),
+        "warnings": dict(counts_for_text(totals.warnings)),
+        "errors": dict(counts_for_text(totals.errors)),
         "help": [
             {"kind": kind, "name": totals.classes.get(name, name), "count": count, "help": sentence}
-            for kind, name, count, sentence in what_helps(totals)
+            for kind, name, count, sentence in totals_what_helps(totals)
         ],
         "problems": list(problems),
     }
 
 
-def summary_text(totals: Totals, files: int, problems: Sequence[str]) -> str:
+def totals_json(totals: Totals, files: int, problems: Sequence[str]) -> str:
     """What ends the machine-readable report, behind its trajectories."""
-    return f'], "summary": {json.dumps(summary_entry(totals, files, problems))}}}\n'
+    return f'], "summary": {json.dumps(totals_entry(totals, files, problems))}}}\n'
 
 
 class Worst(Generic[Kept]):
@@ -228,7 +228,7 @@ class Worst(Generic[Kept]):
         return [kept for _, _, kept in worst_first]
 
 
-def what_helps(totals: Totals, repeats: bool = True) -> list[tuple[str, str, int, str]]:
+def totals_what_helps(totals: Totals, repeats: bool = True) -> list[tuple[str, str, int, str]]:
     """Causes, warnings and refusals over all rollouts: kind, name, how many, what helps these.
 
     The most frequent first. A cause whose breaks need several remedies has a row for each.
@@ -243,7 +243,7 @@ def what_helps(totals: Totals, repeats: bool = True) -> list[tuple[str, str, int
     kinds = {"splits": totals.causes, "warning": warnings, "refused": totals.refusals}
     rows = []
     for kind, counts in kinds.items():
-        for name, _ in by_count(counts):
+        for name, _ in counts_for_text(counts):
             mine = {sentence: count for (other, sentence), count in helps.items() if other == name}
-            rows += [(kind, name, count, sentence) for sentence, count in by_count(mine)]
+            rows += [(kind, name, count, sentence) for sentence, count in counts_for_text(mine)]
     return rows

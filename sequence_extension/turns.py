@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
-from sequence_extension.edits import common_prefix_length
+from sequence_extension.edits import unedited_prefix_length
 from sequence_extension.elements import chunks_to_elements, element_length
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def walk_turns(trajectory: Trajectory) -> list[TurnSpan]:
         held = ends[-1][0] + len(action)
         rest, fresh = chunks_to_elements(before[shared:]), chunks_to_elements(chunks[shared:])
         del ends[shared + 1 :]
-        position = ends[-1][0] + common_prefix_length(rest, fresh)
+        position = ends[-1][0] + unedited_prefix_length(rest, fresh)
         if position == held - len(action):
-            position += common_prefix_length(action, fresh, 0, len(rest))
+            position += unedited_prefix_length(action, fresh, 0, len(rest))
         if position < held:
             datum += 1
         for chunk in chunks[shared:]:
@@ -112,7 +112,7 @@ class Run:
     masked: bool = False
 
 
-def datum_runs(spans: Sequence[TurnSpan]) -> list[Run]:
+def turn_runs(spans: Sequence[TurnSpan]) -> list[Run]:
     """The datums as runs of observation and action; grows with turns, not with tokens."""
     runs: list[Run] = []
     cursor = 0
@@ -131,14 +131,15 @@ def datum_runs(spans: Sequence[TurnSpan]) -> list[Run]:
     return runs
 
 
-def runs_finding(runs: Sequence[Run]) -> str:
+def turn_runs_finding(runs: Sequence[Run]) -> str:
     """One sentence for a rollout that is drawn as runs."""
     total = sum(run.length for run in runs)
     actions = sum(run.length for run in runs if run.part == "A")
     turns, datums = len({run.turn for run in runs}), len({run.datum for run in runs})
     return (
-        f"{count_of(turns, 'turn')} {'makes' if turns == 1 else 'make'} "
-        f"{count_of(datums, 'datum')} of {count_of(total, 'token')}, {actions:,} of them actions"
+        f"{count_text(turns, 'turn')} {'makes' if turns == 1 else 'make'} "
+        f"{count_text(datums, 'datum')} of {count_text(total, 'token')}, {actions:,} of them "
+        "actions"
     )
 
 
@@ -157,7 +158,7 @@ class Origin:
     index: int
 
 
-def trace_origin(spans: Sequence[TurnSpan], turn: int, position: int) -> Origin:
+def turn_origin(spans: Sequence[TurnSpan], turn: int, position: int) -> Origin:
     """Turn, part and index of element `position` of the sequence held before `turn`."""
     datum = spans[turn - 1].datum
     for span in spans[:turn]:

@@ -8,13 +8,13 @@ from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.elements import element_label
 from sequence_extension.remedies import remedy
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan
 from sequence_extension.warnings import RolloutWarning
 from sequence_extension.wording import (
-    break_headline,
-    cause_name,
-    cause_sentence,
+    break_headline_wording,
+    cause_sentence_wording,
+    cause_wording,
 )
 
 
@@ -43,7 +43,7 @@ class Verdict:
     warnings: tuple[RolloutWarning, ...] = ()
 
 
-def break_sentences(
+def verdict_break_sentences(
     item: Break,
     vocab: Mapping[int, str],
     earlier: Mapping[str, int] | None = None,
@@ -60,7 +60,7 @@ def break_sentences(
         renderer: Name of the renderer, if known.
     """
     one = " (an image counts as one)" if images else ""
-    why, helps = cause_sentence(item), remedy(item, renderer)
+    why, helps = cause_sentence_wording(item), remedy(item, renderer)
     if earlier and helps in earlier:
         why = f"As for turn {earlier[why]}." if why in earlier else why
         helps = f"as for turn {earlier[helps]}."
@@ -69,7 +69,7 @@ def break_sentences(
         f"At position {item.position} of {item.held}{one}: expected "
         f"{element_label(item.expected, vocab)} (turn {item.origin.turn}'s {item.origin.part}, "
         f"index {item.origin.index}), {got}.",
-        f"Cause: {cause_name(item.cause)}. {why}",
+        f"Cause: {cause_wording(item.cause)}. {why}",
         f"Remedy: {helps}",
         *item.hints,
     ]
@@ -81,17 +81,17 @@ def break_sentences(
     return tuple(sentences)
 
 
-def merged_sentence(span: TurnSpan, refused: bool) -> str:
+def verdict_merged_sentence(span: TurnSpan, refused: bool) -> str:
     """What a turn that does not split adds."""
-    action = count_of(span.action, "action token")
+    action = count_text(span.action, "action token")
     if span.extends:
         return (
-            f"The observation starts with all {count_of(span.held, 'token')} held and adds "
+            f"The observation starts with all {count_text(span.held, 'token')} held and adds "
             f"{span.observation - span.held}; {action} "
             f"{'follows' if span.action == 1 else 'follow'}."
         )
     return (
-        f"Nothing was held before; {count_of(span.tokens, 'observation token')} and {action} "
+        f"Nothing was held before; {count_text(span.tokens, 'observation token')} and {action} "
         f"{'would open' if refused else 'open'} datum {span.datum}."
     )
 
@@ -123,12 +123,14 @@ def verdicts(
         verb = opens if span.outcome == "starts" else span.outcome
         label = f"{verb}, but look" if mine and item is None else verb
         headline = f"Turn {span.turn} {label}"
-        sentences: tuple[str, ...] = (merged_sentence(span, refused),)
+        sentences: tuple[str, ...] = (verdict_merged_sentence(span, refused),)
         if item is not None:
             images = span.tokens > span.observation
-            headline = break_headline(item)
-            sentences = break_sentences(item, diagnosis.rollout.vocab, earlier, images, renderer)
-            for sentence in (cause_sentence(item), remedy(item, renderer)):
+            headline = break_headline_wording(item)
+            sentences = verdict_break_sentences(
+                item, diagnosis.rollout.vocab, earlier, images, renderer
+            )
+            for sentence in (cause_sentence_wording(item), remedy(item, renderer)):
                 earlier.setdefault(sentence, span.turn)
         kind: Literal["starts", "extends", "splits", "look"] = span.outcome
         if mine and item is None:

@@ -17,7 +17,7 @@ from sequence_extension.cookbook import Trajectory
 from sequence_extension.edits import ElementCodes
 from sequence_extension.elements import element_label
 from sequence_extension.remedies import WARNING_REMEDIES
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan
 
 # A logprob below this was not sampled: people clamp an infinity to -9999 and the like.
@@ -63,13 +63,13 @@ def find_warnings(
     Args:
         trajectory, spans: The rollout and its walk.
         vocab: Text of token ids where known.
-        codes, sequences: Coder and coded datums of `datum_codes`.
+        codes, sequences: Coder and coded datums of `break_datum_codes`.
         resumed: For turns that split but go on from an earlier datum, its length in elements.
     """
     places = Places(spans, codes, sequences, resumed, vocab)
     warnings = [
         *logprob_warnings(trajectory),
-        *empty_observations(spans),
+        *empty_observation_warnings(spans),
         *header_warnings(places),
         *separator_warnings(places),
         *end_token_warnings(places),
@@ -89,7 +89,7 @@ def logprob_warnings(trajectory: Trajectory) -> list[RolloutWarning]:
     if sampled >= 4 and values and not any(value != 0.0 for value in values):
         sentence = (
             "Turn 0 and all others: every logprob is exactly 0.0, "
-            f"{count_of(len(values), 'value')} in all. They were filled in, not recorded."
+            f"{count_text(len(values), 'value')} in all. They were filled in, not recorded."
         )
         warnings.append(RolloutWarning("logprobs_all_zero", 0, None, sentence))
     for turn, transition in enumerate(trajectory.transitions):
@@ -100,8 +100,8 @@ def logprob_warnings(trajectory: Trajectory) -> list[RolloutWarning]:
             continue
         if len(logprobs) != len(tokens):
             sentence = (
-                f"Turn {turn} has {count_of(len(tokens), 'action token')} but "
-                f"{count_of(len(logprobs), 'logprob')}: "
+                f"Turn {turn} has {count_text(len(tokens), 'action token')} but "
+                f"{count_text(len(logprobs), 'logprob')}: "
                 "from there on logprobs stand at the wrong tokens, or the rollout is refused."
             )
             warnings.append(RolloutWarning("logprob_count", turn, None, sentence))
@@ -131,7 +131,7 @@ def value_warnings(turn: int, logprobs: Sequence[Any]) -> list[RolloutWarning]:
     if positive:
         sentence = (
             f"Turn {turn}, action index {positive[0]}: the logprob is {numbers[positive[0]]:g}, "
-            f"above 0; {len(positive)} of {count_of(len(numbers), 'logprob')} are."
+            f"above 0; {len(positive)} of {count_text(len(numbers), 'logprob')} are."
         )
         hints: tuple[str, ...] = ()
         if all(0 <= value <= 1 for value in finite):
@@ -152,7 +152,7 @@ def value_warnings(turn: int, logprobs: Sequence[Any]) -> list[RolloutWarning]:
 # How observations begin and end
 
 
-def empty_observations(spans: Sequence[TurnSpan]) -> list[RolloutWarning]:
+def empty_observation_warnings(spans: Sequence[TurnSpan]) -> list[RolloutWarning]:
     """An observation without tokens before an action costs its first token the target."""
     never = not any(span.observation for span in spans)
     why = (
@@ -310,7 +310,7 @@ def separator_warnings(places: Places) -> list[RolloutWarning]:
     if not boundaries:
         return []
     pairs = places.observed_pairs()
-    behind = {end: followers_of(pairs, end) for _, end in boundaries if end is not None}
+    behind = {end: warning_followers(pairs, end) for _, end in boundaries if end is not None}
     firsts: dict[int, Counter[int]] = {end: Counter() for end in behind}
     for turn, end in boundaries:
         if end is not None:
@@ -347,7 +347,7 @@ def separator_warnings(places: Places) -> list[RolloutWarning]:
     return warnings
 
 
-def followers_of(pairs: NDArray[np.uint64], token: int) -> Counter[int]:
+def warning_followers(pairs: NDArray[np.uint64], token: int) -> Counter[int]:
     """What follows a token in `Places.observed_pairs`, with counts."""
     mine = pairs[pairs >> np.uint64(32) == np.uint64(token)] & np.uint64(0xFFFFFFFF)
     values, counts = np.unique(mine, return_counts=True)

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan
 from sequence_extension.warnings import RolloutWarning
 
 
-def cause_name(cause: str) -> str:
+def cause_wording(cause: str) -> str:
     """A cause as it is read: `end_token` is "end token"."""
     return cause.replace("_", " ")
 
 
-def turn_words(span: TurnSpan, refused: bool = False) -> str:
+def turn_wording(span: TurnSpan, refused: bool = False) -> str:
     """What became of a turn; of a refused rollout, what would have.
 
     The words up to the first comma are enough where there is little room.
@@ -42,18 +42,18 @@ class CauseWords:
     sentence: str
 
 
-def cause_words(item: Break) -> CauseWords:
+def cause_words_wording(item: Break) -> CauseWords:
     """What is said about the cause of a break, with its numbers; names the bound if any."""
     if item.bounded is not None and item.cause == "replaced":
         return CauseWords(
             "cause not proven within the bound", f"No other cause could be proven. {item.bounded}"
         )
-    return (place_words(item) | edit_words(item))[item.cause]
+    return (place_wording(item) | edit_wording(item))[item.cause]
 
 
-def place_words(item: Break) -> dict[str, CauseWords]:
+def place_wording(item: Break) -> dict[str, CauseWords]:
     """The words of causes that the place of the break decides, or the texts."""
-    missing = count_of(item.held - item.position, "token")
+    missing = count_text(item.held - item.position, "token")
     whose = f"turn {item.origin.turn}'s {item.origin.part}"
     return {
         "shortened": CauseWords(
@@ -76,15 +76,15 @@ def place_words(item: Break) -> dict[str, CauseWords]:
         ),
         "new_context": CauseWords(
             "another context",
-            f"Of {count_of(item.held, 'token')} held only {item.position + item.kept} came back, "
+            f"Of {count_text(item.held, 'token')} held only {item.position + item.kept} came back, "
             "fewer than half: this is another context.",
         ),
     }
 
 
-def edit_words(item: Break) -> dict[str, CauseWords]:
+def edit_wording(item: Break) -> dict[str, CauseWords]:
     """The words of causes that the cheapest edit decides."""
-    gone, came = count_of(item.removed, "token"), count_of(item.inserted, "token")
+    gone, came = count_text(item.removed, "token"), count_text(item.inserted, "token")
     is_gone = f"{gone} {'is' if item.removed == 1 else 'are'} gone"
     return {
         "removed": CauseWords(
@@ -107,8 +107,8 @@ def edit_words(item: Break) -> dict[str, CauseWords]:
             "header fields are written back.",
         ),
         "replaced": CauseWords(
-            gave_way(item, gone),
-            f"{gave_way(item, gone)}: "
+            gave_way_wording(item, gone),
+            f"{gave_way_wording(item, gone)}: "
             + (
                 "a clock, or an edited message."
                 if item.lost == "observation"
@@ -129,7 +129,7 @@ LOST_TOKENS = {
 }
 
 
-def gave_way(item: Break, gone: str) -> str:
+def gave_way_wording(item: Break, gone: str) -> str:
     """What became of `gone`, the tokens that a `replaced` break took out.
 
     Nothing is inserted where the edit ends with them: what follows in the observation is free.
@@ -142,38 +142,38 @@ def gave_way(item: Break, gone: str) -> str:
     return f"{gone} {'was' if item.removed == 1 else 'were'} replaced by {others}"
 
 
-def break_headline(item: Break) -> str:
+def break_headline_wording(item: Break) -> str:
     """The finding of a break in a few words, for titles."""
-    return f"Turn {item.turn} splits: {cause_words(item).headline}"
+    return f"Turn {item.turn} splits: {cause_words_wording(item).headline}"
 
 
-def cause_sentence(item: Break) -> str:
+def cause_sentence_wording(item: Break) -> str:
     """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
-    return cause_words(item).sentence
+    return cause_words_wording(item).sentence
 
 
-def refusal_sentence(diagnosis: Diagnosis) -> str | None:
+def refusal_wording(diagnosis: Diagnosis) -> str | None:
     """Why there is no datum, and what there would be where only logprobs are missing."""
     if diagnosis.would_be is None:
         return diagnosis.built.error_message
     bare = [item.turn for item in diagnosis.warnings if item.code == "logprobs_missing"]
-    turns = count_of(len(diagnosis.spans), "turn")
+    turns = count_text(len(diagnosis.spans), "turn")
     where = f"{len(bare)} of {turns} (turn {bare[0]} is the first)"
     if len(bare) == len(diagnosis.spans):
         where = f"all {turns}" if len(bare) > 1 else "its one turn"
     return (
-        f"logprobs missing in {where}: would be {count_of(diagnosis.would_be, 'datum')} once "
+        f"logprobs missing in {where}: would be {count_text(diagnosis.would_be, 'datum')} once "
         "logprobs are recorded"
     )
 
 
-def said_warnings(diagnosis: Diagnosis) -> list[RolloutWarning]:
-    """The warnings, but those that say what `refusal_sentence` says."""
+def warnings_for_wording(diagnosis: Diagnosis) -> list[RolloutWarning]:
+    """The warnings, but those that say what `refusal_wording` says."""
     repeated = () if diagnosis.would_be is None else ("logprobs_missing",)
     return [item for item in diagnosis.warnings if item.code not in repeated]
 
 
-def lineage_sentence(diagnosis: Diagnosis) -> str | None:
+def lineage_wording(diagnosis: Diagnosis) -> str | None:
     """Says which turns go on from a datum closed earlier, and what tracking would save."""
     resumed = [item for item in diagnosis.breaks if item.resumes_datum is not None]
     if not resumed:
@@ -186,5 +186,5 @@ def lineage_sentence(diagnosis: Diagnosis) -> str | None:
     return (
         f"Some turns split only because one running sequence is kept: {named}{more}. If the "
         f"sequence of each agent were kept (`split_lineages`), "
-        f"{count_of(diagnosis.lineages, 'datum')} would do where there are {datums}."
+        f"{count_text(diagnosis.lineages, 'datum')} would do where there are {datums}."
     )

@@ -16,15 +16,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sequence_extension.formats.detect import is_recognised
+from sequence_extension.formats.detect import is_detectable
 from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import (
     MAX_FILE_ISSUES,
     FileReader,
-    left_out,
-    line_items,
-    numbered_lines,
-    parse_line,
+    parse_stream_line,
+    stream_left_out,
+    stream_line_items,
+    stream_lines,
 )
 from sequence_extension.scan import (
     Item,
@@ -32,7 +32,7 @@ from sequence_extension.scan import (
     scan_file,
     scan_items,
 )
-from sequence_extension.troubles import Trouble, file_label, nothing_in
+from sequence_extension.troubles import Trouble, nothing_in_trouble, trouble_file_label
 
 PART_BYTES = 16 * 2**20
 # Parts that are under way for each worker, so that none waits; memory grows with them.
@@ -75,11 +75,11 @@ class Result:
     alone: bool = True
 
 
-def read_part(part: Part) -> Result:
+def read_worker_part(part: Part) -> Result:
     """Read one part; this is what workers do."""
     if part.stop is None:
         return Result(tuple(scan_file(part.path, part.wanted)))
-    file = file_label(part.path)
+    file = trouble_file_label(part.path)
     try:
         with open(part.path, "rb") as stream:
             stream.seek(part.start)
@@ -88,31 +88,33 @@ def read_part(part: Part) -> Result:
         return Result((Trouble(file, FileIssue(f"{error.strerror or error}.")),))
     reader = FileReader()
     reader.index = part.index
-    lines = map(parse_line, numbered_lines(io.BytesIO(data), part.line))
-    items = tuple(scan_items(line_items(lines, reader), part.wanted, file))
+    lines = map(parse_stream_line, stream_lines(io.BytesIO(data), part.line))
+    items = tuple(scan_items(stream_line_items(lines, reader), part.wanted, file))
     return Result(items, reader.index, not (reader.joiner.used or reader.known))
 
 
-def read_on(part: Part) -> Iterator[Item | Trouble]:
+def read_worker_rest(part: Part) -> Iterator[Item | Trouble]:
     """The rest of a file from the start of a part, here and one rollout at a time."""
     reader = FileReader()
     reader.index = part.index
     with open(part.path, "rb") as stream:
         stream.seek(part.start)
-        lines = map(parse_line, numbered_lines(stream, part.line))
-        yield from scan_items(line_items(lines, reader), part.wanted, file_label(part.path))
+        lines = map(parse_stream_line, stream_lines(stream, part.line))
+        yield from scan_items(
+            stream_line_items(lines, reader), part.wanted, trouble_file_label(part.path)
+        )
 
 
-def file_parts(path: str, wanted: Wanted, size: int) -> Iterator[Part]:
+def worker_file_parts(path: str, wanted: Wanted, size: int) -> Iterator[Part]:
     """A file as parts of about `size` bytes; one part where it is no lines of rollouts.
 
     Blank lines are not looked for: the index of a part is a guess that its result corrects.
     """
     try:
         with open(path, "rb") as stream:
-            head = next(numbered_lines(stream), None)
-            first = None if head is None else parse_line(head)
-            if first is None or first.error is not None or not is_recognised(first.value):
+            head = next(stream_lines(stream), None)
+            first = None if head is None else parse_stream_line(head)
+            if first is None or first.error is not None or not is_detectable(first.value):
                 yield Part(path, wanted, here=os.fstat(stream.fileno()).st_size > 2 * size)
                 return
             stream.seek(0)
@@ -129,7 +131,9 @@ def file_parts(path: str, wanted: Wanted, size: int) -> Iterator[Part]:
 Ask = Callable[[Part], Callable[[], Result]]
 
 
-def merge(parts: Iterator[Part | Trouble], ask: Ask, ahead: int) -> Iterator[Item | Trouble]:
+def merge_worker_parts(
+    parts: Iterator[Part | Trouble], ask: Ask, ahead: int
+) -> Iterator[Item | Trouble]:
     """What all parts hold, in order.
 
     Args:
@@ -156,7 +160,7 @@ def merge(parts: Iterator[Part | Trouble], ask: Ask, ahead: int) -> Iterator[Ite
             continue
         if part.start == 0:
             yield from file.end()
-            file = FileState(file_label(part.path))
+            file = FileState(trouble_file_label(part.path))
         if file.closed:
             continue
         if wait is None:
@@ -167,7 +171,7 @@ def merge(parts: Iterator[Part | Trouble], ask: Ask, ahead: int) -> Iterator[Ite
             part = replace(part, index=file.index)
             result = ask(part)()
         if not result.alone:
-            yield from file.take(read_on(part))
+            yield from file.take(read_worker_rest(part))
             file.closed = True
             continue
         yield from file.take(iter(result.items))
@@ -199,26 +203,26 @@ class FileState:
             self._troubles += isinstance(item, Trouble)
             if self._troubles >= MAX_FILE_ISSUES:
                 self.closed = True
-                yield Trouble(self.file, left_out(self._troubles))
+                yield Trouble(self.file, stream_left_out(self._troubles))
                 return
 
     def end(self) -> Iterator[Trouble]:
         """What is said behind its last part."""
         if self._empty:
             self._empty = False
-            yield nothing_in(self.file)
+            yield nothing_in_trouble(self.file)
 
 
 @contextmanager
-def processes(count: int) -> Iterator[tuple[Ask, int]]:
+def worker_processes(count: int) -> Iterator[tuple[Ask, int]]:
     """Processes of this machine."""
     context = multiprocessing.get_context("spawn")  # torch has threads, which a fork loses
     with ProcessPoolExecutor(count, context) as pool:
-        yield lambda part: pool.submit(read_part, part).result, AHEAD * count
+        yield lambda part: pool.submit(read_worker_part, part).result, AHEAD * count
 
 
 @contextmanager
-def ray_cluster() -> Iterator[tuple[Ask, int]]:
+def ray_workers() -> Iterator[tuple[Ask, int]]:
     """The Ray cluster that this program is in or `RAY_ADDRESS` names, else one on this machine.
 
     Every machine of it must have this package, and see the files under the same paths.
@@ -228,7 +232,7 @@ def ray_cluster() -> Iterator[tuple[Ask, int]]:
     started = not ray.is_initialized()
     if started:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    task: Any = ray.remote(read_part)
+    task: Any = ray.remote(read_worker_part)
     resources: Any = ray.cluster_resources
 
     def ask(part: Part) -> Callable[[], Result]:
@@ -261,9 +265,9 @@ def scan_with_workers(
             elif path == "-":
                 yield Part(path, wanted, here=True)
             else:
-                yield from file_parts(path, wanted, size)
+                yield from worker_file_parts(path, wanted, size)
 
     opened: AbstractContextManager[tuple[Ask, int]]
-    opened = ray_cluster() if workers == "ray" else processes(int(workers))
+    opened = ray_workers() if workers == "ray" else worker_processes(int(workers))
     with opened as (ask, ahead):
-        yield from merge(parts(), ask, ahead)
+        yield from merge_worker_parts(parts(), ask, ahead)

@@ -13,8 +13,8 @@ from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 
 from sequence_extension import TokenPreservingEnv
-from sequence_extension.cookbook import wait_for
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.cookbook import wait_for_cookbook
+from sequence_extension.env.vocabulary import offline_vocabulary
 
 TURNS = 30
 RENDERERS = (
@@ -39,7 +39,7 @@ def step_seconds(
     adapter: type[EnvFromMessageEnv], name: str, turns: int, last: int = 5
 ) -> tuple[float, int]:
     """Processor time of one of the last steps (the fastest), and tokens of the last prompt."""
-    renderer = get_renderer(name, offline_tokenizer())
+    renderer = get_renderer(name, offline_vocabulary())
     start, replies = conversation(turns)
     answer = {"role": "assistant", "content": WORDS.strip()}
     action = sampled(renderer, name, start, answer)
@@ -56,7 +56,7 @@ def step_seconds(
             length = result.next_observation.length
         return length
 
-    tokens: int = wait_for(play())
+    tokens: int = wait_for_cookbook(play())
     return min(spent[-last:]), tokens
 
 

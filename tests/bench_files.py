@@ -21,15 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sequence_extension.alignment import window
-from sequence_extension.break_table import break_marks
+from sequence_extension.alignment import alignment_window
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.cookbook import trajectory_to_data
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.formats.bounded import read_bounded
-from sequence_extension.formats.stream import iter_rollouts
-from sequence_extension.overview import WINDOW, window_places
+from sequence_extension.formats.stream import stream_rollouts
+from sequence_extension.overview import WINDOW, overview_window_places
 from sequence_extension.page.upload import upload_datum_rows
 
 TURNS = 100
@@ -102,14 +102,14 @@ def bench_files() -> list[dict[str, Any]]:
 
             def draw(rollout: Any = rollout) -> Any:
                 diagnosis = diagnose(rollout)
-                datum, start = next(iter(window_places(diagnosis).values()))
-                marks = break_marks(diagnosis)
+                datum, start = next(iter(overview_window_places(diagnosis).values()))
+                marks = break_table_marks(diagnosis)
                 chart = runs_chart(diagnosis.runs, marks, shown=(datum, start, WINDOW))
-                seen = window(upload_datum_rows(diagnosis, datum), start, WINDOW)
+                seen = alignment_window(upload_datum_rows(diagnosis, datum), start, WINDOW)
                 return len(json.dumps(chart.to_dict())), strip_chart(seen)
 
             def read(data: bytes = data) -> Any:
-                return list(iter_rollouts(io.BytesIO(data)))
+                return list(stream_rollouts(io.BytesIO(data)))
 
             def parse(data: bytes = data) -> Any:
                 return json.loads(data)

@@ -35,8 +35,8 @@ from browser import (
 )
 from playwright.sync_api import Browser, Locator, sync_playwright
 
-from sequence_extension.alignment import alignment_table, window
-from sequence_extension.break_table import break_marks
+from sequence_extension.alignment import alignment_table, alignment_window
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.drafts import drafts_to_rollout
 from sequence_extension.editor.scenarios import scenarios
@@ -296,8 +296,8 @@ def work(tokens: int) -> float:
         assert rollout is not None
         diagnosis = diagnose(rollout)
         table = alignment_table(diagnosis.built, diagnosis.runs, scenario.vocab)
-        rows = window(table[table["datum"] == 0], 0, STRIP_WINDOW)
-        return strip_view(rows, break_marks(diagnosis))
+        rows = alignment_window(table[table["datum"] == 0], 0, STRIP_WINDOW)
+        return strip_view(rows, break_table_marks(diagnosis))
 
     return least(once, 5)
 

@@ -97,9 +97,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Units:
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     """The offline vocabulary."""
-    from sequence_extension.env.vocabulary import offline_tokenizer
+    from sequence_extension.env.vocabulary import offline_vocabulary
 
-    return offline_tokenizer()
+    return offline_vocabulary()
 
 
 @pytest.fixture(scope="session")

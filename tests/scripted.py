@@ -12,9 +12,9 @@ from tinker_cookbook.rl.rollouts import do_single_rollout
 from tinker_cookbook.rl.types import Trajectory
 
 from sequence_extension import TokenPreservingEnv
-from sequence_extension.cookbook import wait_for
+from sequence_extension.cookbook import wait_for_cookbook
 from sequence_extension.elements import model_input_to_elements
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Patches:
 
 
 def renderer_of(name: str) -> Any:
-    return get_renderer(name, offline_tokenizer(), image_processor=Patches())  # type: ignore[arg-type]
+    return get_renderer(name, offline_vocabulary(), image_processor=Patches())  # type: ignore[arg-type]
 
 
 def call(name: str, arguments: str, serial: int) -> ToolCall:
@@ -160,4 +160,4 @@ def replay(
     """One scripted rollout through the real adapter and the real loop."""
     script = ScriptEnv(start, replies)
     env = adapter(renderer, script, **limits)
-    return wait_for(do_single_rollout(Replay(list(answers)), env)), script
+    return wait_for_cookbook(do_single_rollout(Replay(list(answers)), env)), script

@@ -21,17 +21,17 @@ from tinker_cookbook.exceptions import DataValidationError
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory
 
-from sequence_extension.alignment import alignment_table, conservation, datum_counts
+from sequence_extension.alignment import alignment_conservation, alignment_counts, alignment_table
 from sequence_extension.datums import Built, build_datums, datum_tensor
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.elements import (
+    element_token_position,
+    elements_input_length,
     elements_to_model_input,
-    input_length,
     model_input_to_elements,
-    token_position,
 )
 from sequence_extension.rollout import Rollout
-from sequence_extension.turns import datum_runs, walk_turns
+from sequence_extension.turns import turn_runs, walk_turns
 
 FRAME, OTHER = picture("frame", 3), picture("other frame", 1)
 
@@ -86,7 +86,7 @@ def test_datums_hold_every_action_once(trajectory: Trajectory, adv: float) -> No
     assert built.error_code is None
     assert [span.turn for span in spans if span.splits] == splits(trajectory)
     assert len(built.data) == 1 + sum(span.splits for span in spans)
-    table = alignment_table(built, datum_runs(spans))
+    table = alignment_table(built, turn_runs(spans))
     rows = table[~table["mask"].isna()]
     masked = {span.turn for span in spans if span.masked}
     opening = table[(table["position"] == 0) & (table["part"] == "A")]
@@ -106,8 +106,8 @@ def test_datums_hold_every_action_once(trajectory: Trajectory, adv: float) -> No
     lost = sum(spans[turn].action for turn in masked)
     lost += sum(turn not in masked for turn in opening["turn"])
     assert rows["mask"].sum() == actions - lost
-    counts = datum_counts(built, datum_runs(spans))
-    sentence, verdict = conservation(counts)
+    counts = alignment_counts(built, turn_runs(spans))
+    sentence, verdict = alignment_conservation(counts)
     assert verdict == "holds"
     # a term stands there only where it takes something off
     assert ("masked turns" in sentence) == bool(counts["masked"].sum())
@@ -132,7 +132,7 @@ def traced(trajectory: Trajectory) -> list[list[float]]:
 
 def check_trace(trajectory: Trajectory) -> None:
     spans = walk_turns(trajectory)
-    table = alignment_table(build_datums(trajectory), datum_runs(spans))
+    table = alignment_table(build_datums(trajectory), turn_runs(spans))
     for index, marks in enumerate(traced(trajectory)):
         rows = table[table["datum"] == index]
         turn, part = rows["turn"].tolist()[1:], rows["part"].tolist()[1:]
@@ -154,7 +154,7 @@ def test_turn_and_part_of_the_cases(case: dict[str, Any]) -> None:
 def test_new_observation_tokens_belong_to_the_turn_that_brought_them() -> None:
     """The tracer sees actions only; observations are checked by hand."""
     trajectory = make_trajectory(([1, 2], [3]), ([1, 2, 3, 4], [5]), ([9, 4], [6, 7]))
-    table = alignment_table(build_datums(trajectory), datum_runs(walk_turns(trajectory)))
+    table = alignment_table(build_datums(trajectory), turn_runs(walk_turns(trajectory)))
     assert (table["turn"].astype(str) + table["part"]).tolist() == [
         "0O", "0O", "0A", "1O", "1A", "2O", "2O", "2A", "2A",
     ]  # fmt: skip
@@ -193,7 +193,7 @@ def test_rows_are_inputs_with_their_targets() -> None:
     trajectory = make_trajectory(make_turn([1, FRAME, 2], [3, 4], [-0.5, -0.25]))
     table = alignment_table(
         build_datums(trajectory, 2.0),
-        datum_runs(walk_turns(trajectory)),
+        turn_runs(walk_turns(trajectory)),
         {1: "one", 4: "four"},
     )
     assert table["label"].tolist() == ["1", "img", "img", "img", "2", "3", "4"]
@@ -209,7 +209,7 @@ def test_rows_are_inputs_with_their_targets() -> None:
 
 def test_table_of_single_datums() -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]), ([7, 8], [9]))
-    built, runs = build_datums(trajectory), datum_runs(walk_turns(trajectory))
+    built, runs = build_datums(trajectory), turn_runs(walk_turns(trajectory))
     whole = alignment_table(built, runs)
     some = alignment_table(built, runs, only=[2, 0])
     assert some["datum"].unique().tolist() == [0, 2]
@@ -224,7 +224,7 @@ def test_table_of_nothing_has_its_columns() -> None:
 
 def test_table_refuses_to_draw_what_does_not_add_up() -> None:
     trajectory = make_trajectory(([1, 2], [3]), ([4, 5], [6]))
-    built, runs = build_datums(trajectory), datum_runs(walk_turns(trajectory))
+    built, runs = build_datums(trajectory), turn_runs(walk_turns(trajectory))
     with pytest.raises(ValueError, match="made 2 datums where the prefix rule explains 1"):
         alignment_table(built, runs[:2])
     with pytest.raises(ValueError, match="Datum 1 holds 3 tokens, but its turns account for 2"):
@@ -245,7 +245,7 @@ def test_time_grows_with_tokens_not_with_datums_squared() -> None:
                 Counted.looks += 1
                 yield item
 
-    table = alignment_table(built, Counted(datum_runs(spans)))
+    table = alignment_table(built, Counted(turn_runs(spans)))
     assert table["datum"].max() == 1_499
     assert Counted.looks <= 4 * 1_500
 
@@ -257,8 +257,8 @@ def test_elements_come_and_go() -> None:
     flat = [1, 2, FRAME, FRAME, 3, OTHER]
     model_input = elements_to_model_input(flat)
     assert model_input_to_elements(model_input) == flat
-    assert input_length(model_input) == model_input.length == 3 + 3 + 3 + 1
-    assert [token_position(model_input, k) for k in range(7)] == [0, 1, 2, 5, 8, 9, 10]
+    assert elements_input_length(model_input) == model_input.length == 3 + 3 + 3 + 1
+    assert [element_token_position(model_input, k) for k in range(7)] == [0, 1, 2, 5, 8, 9, 10]
     assert model_input_to_elements(elements_to_model_input([])) == []
 
 
@@ -273,7 +273,7 @@ def test_walking_changes_nothing() -> None:
 @settings(max_examples=150, deadline=None)
 @given(trajectories())
 def test_runs_tile_every_datum(trajectory: Trajectory) -> None:
-    runs = datum_runs(walk_turns(trajectory))
+    runs = turn_runs(walk_turns(trajectory))
     for index, datum in enumerate(trajectory_to_data(trajectory, 1.0)):
         ends = [0]
         for run in (run for run in runs if run.datum == index):
@@ -354,6 +354,6 @@ def test_every_refusal_is_explained(trajectory: Trajectory, data: Any) -> None:
         assert built.error_message.startswith(("Turn ", "The datum that ends with turn "))
     else:
         spans = walk_turns(trajectory)
-        table = alignment_table(built, datum_runs(spans))
+        table = alignment_table(built, turn_runs(spans))
         assert len(table) == sum(datum.model_input.length + 1 for datum in built.data)
         assert np.array_equal(table["position"] == 0, table["datum"].diff().fillna(1) != 0)

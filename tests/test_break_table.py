@@ -16,15 +16,15 @@ from rollouts import (
 
 from sequence_extension.alignment import alignment_table
 from sequence_extension.break_table import (
-    break_blocks,
-    break_facts,
-    break_marks,
-    break_sides,
     break_table,
-    break_title,
-    break_words,
-    breaks_table,
-    pair_blocks,
+    break_table_blocks,
+    break_table_facts,
+    break_table_marks,
+    break_table_of_all,
+    break_table_pairs,
+    break_table_sides,
+    break_table_title,
+    break_table_words,
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.elements import element_id
@@ -32,13 +32,13 @@ from sequence_extension.figures.breaks import break_chart
 from sequence_extension.figures.cells import cell_text_width
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.page.views import break_drawings_view
-from sequence_extension.rollout import Rollout, token_trajectory
+from sequence_extension.rollout import Rollout, rollout_trajectory
 
 
 def test_title_says_whose_tokens_are_gone() -> None:
     turns = [([1, 2], [3, 4, 5, 6, 7]), ([1, 2, 3, 7, 8], [9])]
     diagnosis = diagnose(make_rollout(*turns))
-    title = break_title(diagnosis, diagnosis.breaks[0])
+    title = break_table_title(diagnosis, diagnosis.breaks[0])
     assert title == "Turn 1 splits: 3 tokens of turn 0's action are gone"
 
 
@@ -47,7 +47,7 @@ def test_break_table_holds_both_sequences(case: dict[str, Any]) -> None:
     """Read back from the table: every element of both sides, in order, whatever is cut."""
     diagnosis = diagnose(case_rollout(case))
     for found in diagnosis.breaks:
-        held, new = break_sides(diagnosis, found)
+        held, new = break_table_sides(diagnosis, found)
         table = break_table(diagnosis, found)
         marked = table["mark"].str.contains("expected")
         assert table.loc[marked, "held_index"].tolist() == [str(found.position)]
@@ -77,13 +77,13 @@ def test_break_table_holds_both_sequences(case: dict[str, Any]) -> None:
 
 def test_parts_of_characters_are_written_by_their_code() -> None:
     """A table cannot hold the lone surrogates that stand for bytes."""
-    trajectory = token_trajectory([([1, 2], [3]), ([1, 2, 4], [5])])
+    trajectory = rollout_trajectory([([1, 2], [3]), ([1, 2, 4], [5])])
     diagnosis = diagnose(Rollout("bytes", trajectory, {2: "\udce2", 3: "\udc82", 4: "\ud800"}))
     (item,) = diagnosis.breaks
     table = break_table(diagnosis, item)
     assert {"<82>", "\\ud800"} <= {*table["held_text"], *table["new_text"]}
-    assert break_words(diagnosis, item) == ("[1]<E2>", "<82>", "\\ud800")
-    assert len(breaks_table(diagnosis)) == 1
+    assert break_table_words(diagnosis, item) == ("[1]<E2>", "<82>", "\\ud800")
+    assert len(break_table_of_all(diagnosis)) == 1
 
 
 def test_break_table_of_a_long_break_stays_small() -> None:
@@ -103,10 +103,10 @@ def test_break_table_of_scattered_changes_is_cut_at_the_end() -> None:
     diagnosis = diagnose(make_rollout((ob, [3]), ([*new, 3, 5], [1])))
     table = break_table(diagnosis, diagnosis.breaks[0])
     assert len(table) == 61
-    blocks = break_blocks(diagnosis, diagnosis.breaks[0])
-    assert table["count"].sum() == sum(length for *_, length in pair_blocks(blocks))
+    blocks = break_table_blocks(diagnosis, diagnosis.breaks[0])
+    assert table["count"].sum() == sum(length for *_, length in break_table_pairs(blocks))
     assert table["count"].iloc[-1] > 800
-    facts = break_facts(table).iloc[-1]
+    facts = break_table_facts(table).iloc[-1]
     assert facts["held"] == f"{table['count'].iloc[-1]} more"
 
 
@@ -121,7 +121,7 @@ def test_a_break_of_each_cause_is_drawn(case: dict[str, Any]) -> None:
         left = len(causes) - drawn
         assert (f"{left} more break" in page) == (left > 0)
         for found in [diagnosis.breaks[causes.index(cause)] for cause in set(causes)]:
-            title = html.escape(break_title(diagnosis, found))
+            title = html.escape(break_table_title(diagnosis, found))
             assert most == 1 or f"<b>{title}</b>" in page
 
 
@@ -133,7 +133,7 @@ def test_where_a_break_comes_into_view() -> None:
     shown = break_table(diagnosis, found)
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     rows = table[table["datum"] == 0]
-    for figure in (break_chart(shown), strip_chart(rows, break_marks(diagnosis))):
+    for figure in (break_chart(shown), strip_chart(rows, break_table_marks(diagnosis))):
         (mark,) = csv.DictReader(io.StringIO(figure.to_dict()["datasets"]["breaks"]))
         x, words = float(mark["x"]), float(mark["words"])
         start, end = figure.focus or (0, 0)
@@ -151,7 +151,7 @@ def test_break_chart_says_what_it_shows(case: dict[str, Any]) -> None:
         table = break_table(diagnosis, found)
         figure = break_chart(table)
         assert f"position {found.position}" in figure.description
-        facts = break_facts(table)
+        facts = break_table_facts(table)
         assert len(facts) == len(table)
         assert facts["what"].str.contains("✕ expected").sum() == 1
         words = "the observation ends" if found.got is None else "got "
@@ -176,7 +176,7 @@ def test_break_chart_fits_the_schema(name: str) -> None:
 )
 def test_what_was_replaced_is_counted(came: list[int], words: str) -> None:
     diagnosis = diagnose(make_rollout(([1, 2, 3], [4, 5, 6]), (came, [7])))
-    assert words in break_title(diagnosis, diagnosis.breaks[0])
+    assert words in break_table_title(diagnosis, diagnosis.breaks[0])
 
 
 def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
@@ -184,7 +184,7 @@ def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     drawn = [
         break_chart(break_table(diagnosis, diagnosis.breaks[0])),
-        strip_chart(table[table["datum"] == 0], break_marks(diagnosis)),
+        strip_chart(table[table["datum"] == 0], break_table_marks(diagnosis)),
     ]
     for figure in drawn:
         line = figure.tables["breaks"][0]["x"]

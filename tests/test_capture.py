@@ -40,7 +40,7 @@ from tinker_cookbook.stores.storage import LocalStorage
 from sequence_extension import read_rollouts
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue
-from sequence_extension.formats.stream import iter_rollouts
+from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.rollout import Rollout
 
 # The real loop still calls what the SDK wants to drop.
@@ -277,13 +277,13 @@ def test_other_databases_are_named(tmp_path: Path) -> None:
     other.close()
     before = path.read_bytes()
     with path.open("rb") as stream:
-        (issue,) = iter_rollouts(stream)
+        (issue,) = stream_rollouts(stream)
     assert isinstance(issue, FileIssue)
     assert "no capture store" in issue.message
     assert "`runs`" in issue.message
     assert path.read_bytes() == before
     damaged = io.BytesIO(before[:20] + b"\xff" * 3_000)
-    (issue,) = iter_rollouts(damaged)
+    (issue,) = stream_rollouts(damaged)
     assert isinstance(issue, FileIssue)
     assert "the database cannot be read" in issue.message
 
@@ -299,7 +299,7 @@ def test_a_damaged_value_of_a_store_is_one_sentence(
     with sqlite3.connect(path) as store:
         store.execute("UPDATE wire_rows SET prompt_tokens = CAST(? AS TEXT)", (value,))
     store.close()
-    issues = [issue for issue in iter_rollouts(path.open("rb")) if isinstance(issue, FileIssue)]
+    issues = [issue for issue in stream_rollouts(path.open("rb")) if isinstance(issue, FileIssue)]
     assert issues
     for issue in issues:
         assert issue.message.isprintable()

@@ -614,7 +614,7 @@ def test_help_is_light(capsys: pytest.CaptureFixture[str]) -> None:
             "__main__",
             "sequence_extension",
             "sequence_extension.cli",
-            "sequence_extension.streams",
+            "sequence_extension.output",
         ]
     assert min(spent) < 0.3
     for word in ("FILE", "--json", "--max-datums N", "--fail-on", "standard input", "exit codes"):
@@ -781,7 +781,7 @@ def test_what_is_said_at_once_is_what_a_whole_run_says(
     Path("empty.jsonl").touch()
     assert main([name, *options]) == 2
     at_once = capsys.readouterr()
-    monkeypatch.setattr("sequence_extension.cli.early_answer", lambda options: False)
+    monkeypatch.setattr("sequence_extension.cli.cli_early_answer", lambda options: False)
     assert main([name, *options]) == 2
     assert at_once == capsys.readouterr()
     assert not Path("page.html").exists()

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequence_extension.editor.changes import parse_changes
-from sequence_extension.editor.clicks import Click, apply_click, histories
+from sequence_extension.editor.clicks import Click, apply_click, click_histories
 from sequence_extension.editor.drafts import TurnDraft, drafts_to_rollout
-from sequence_extension.editor.fields import FieldError, parse_elements
+from sequence_extension.editor.fields import FieldError, parse_field_elements
 from sequence_extension.editor.scenarios import scenarios
 from sequence_extension.elements import model_input_to_elements
 
@@ -81,7 +81,7 @@ def unlike_turns(draw: st.DrawFn) -> tuple[TurnDraft, ...]:
     for turn in range(draw(st.integers(2, 4))):
         edits = ""
         if turn and draw(st.booleans()):
-            count = len(histories([*drafts, TurnDraft("", "")])[-1])
+            count = len(click_histories([*drafts, TurnDraft("", "")])[-1])
             changes = parse_changes("", count)
             for at in draw(st.sets(st.integers(0, count - 1), max_size=3)):
                 changes.instead[at] = draw(st.sampled_from([[], [next(fresh)]]))
@@ -164,7 +164,7 @@ def test_neighbours_that_go_share_one_entry() -> None:
         drafts = apply_click(drafts, Click(1, 1, "delete"))
     assert drafts[1].history == "edits"
     assert drafts[1].edits == "1-3:"
-    assert histories(drafts)[1] == [1, 2, 3, 4, 5]
+    assert click_histories(drafts)[1] == [1, 2, 3, 4, 5]
     assert turns_of(drafts)[1][0] == [1, 5, 6]
 
 
@@ -247,4 +247,4 @@ def test_images_can_be_put_beside_tokens() -> None:
         (TurnDraft("1 image(a, 3) 2", "3"),), Click(0, 1, "insert", "image(b, 2) 7")
     )
     assert changed.ob == "1 image(b, 2) 7 image(a, 3) 2"
-    assert len(parse_elements(changed.ob)) == 5
+    assert len(parse_field_elements(changed.ob)) == 5

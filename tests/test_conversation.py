@@ -23,11 +23,15 @@ from sequence_extension.env.conversation import conversation_everywhere, convers
 from sequence_extension.env.messages import (
     CONVERSATION_CHARACTERS,
     CONVERSATION_MESSAGES,
-    conversation_example,
-    parse_conversation,
+    messages_example,
+    parse_messages,
 )
-from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.renderers import (
+    build_renderer,
+    collect_renderer_warnings,
+    renderer_names,
+)
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.page.conversation import conversation_view
 from sequence_extension.page.html import details_table_html
 from sequence_extension.turns import walk_turns
@@ -70,13 +74,13 @@ def reasoned(turns: int) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def built() -> dict[str, Any]:
     """Every renderer that can be built on the offline vocabulary."""
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     pairs = {name: build_renderer(name, tokenizer)[0] for name in renderer_names()}
     return {name: renderer for name, renderer in pairs.items() if renderer is not None}
 
 
 def datums(messages: Any, renderer: Any) -> int:
-    read = parse_conversation(json.dumps(messages))
+    read = parse_messages(json.dumps(messages))
     assert read.issues == ()
     found = conversation_rollout(read.messages, renderer)
     assert found.issues == ()
@@ -116,24 +120,24 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: repr(text[:40]))
 def test_what_cannot_be_read_says_why(text: str) -> None:
-    read = parse_conversation(text)
+    read = parse_messages(text)
     assert read.messages == ()
     assert any(REFUSED[text] in issue for issue in read.issues), read.issues
     assert all(len(issue) < 300 and "\n" not in issue for issue in read.issues)
 
 
 def test_every_bad_message_gets_its_own_sentence() -> None:
-    read = parse_conversation('[{"role": "user"}, {"role": "assistant"}, 5]')
+    read = parse_messages('[{"role": "user"}, {"role": "assistant"}, 5]')
     assert [issue.split()[1] for issue in read.issues[:3]] == ["0", "1", "2"]
 
 
 def test_size_is_bounded() -> None:
     long = json.dumps([{"role": "assistant", "content": "x" * CONVERSATION_CHARACTERS}])
-    assert "characters long" in parse_conversation(long).issues[0]
+    assert "characters long" in parse_messages(long).issues[0]
     many = json.dumps([{"role": "assistant", "content": ""}] * (CONVERSATION_MESSAGES + 1))
-    assert "too many" in parse_conversation(many).issues[0]
+    assert "too many" in parse_messages(many).issues[0]
     most = json.dumps([{"role": "assistant", "content": ""}] * CONVERSATION_MESSAGES)
-    assert parse_conversation(most).issues == ()
+    assert parse_messages(most).issues == ()
 
 
 def test_forms_that_chat_apis_write_are_read() -> None:
@@ -153,7 +157,7 @@ def test_forms_that_chat_apis_write_are_read() -> None:
             ]
         }
     )
-    user, assistant, tool = parse_conversation(text).messages
+    user, assistant, tool = parse_messages(text).messages
     assert user == {"role": "user", "content": "2 plus 3?"}
     assert assistant["content"] == [
         {"type": "thinking", "thinking": "I call the tool."},
@@ -197,7 +201,7 @@ text_messages = st.lists(
 @SETTINGS
 @given(st.text(max_size=60) | json_values.map(json.dumps))
 def test_any_text_gives_messages_or_sentences(text: str) -> None:
-    read = parse_conversation(text)
+    read = parse_messages(text)
     assert bool(read.messages) != bool(read.issues)
 
 
@@ -206,7 +210,7 @@ def test_any_text_gives_messages_or_sentences(text: str) -> None:
 def test_any_conversation_gives_turns_or_a_sentence(
     built: dict[str, Any], messages: Any, data: st.DataObject
 ) -> None:
-    read = parse_conversation(json.dumps(messages))
+    read = parse_messages(json.dumps(messages))
     name = data.draw(st.sampled_from(sorted(built)))
     if read.issues:
         return
@@ -224,7 +228,7 @@ def test_any_conversation_gives_turns_or_a_sentence(
 def test_turns_are_the_renderers_own_prompt_and_answer(built: dict[str, Any], kind: Any) -> None:
     seen = 0
     for name, renderer in built.items():
-        messages = list(parse_conversation(json.dumps(kind(2))).messages)
+        messages = list(parse_messages(json.dumps(kind(2))).messages)
         found = conversation_rollout(messages, renderer)
         if found.rollout is None:
             continue
@@ -292,7 +296,7 @@ def test_reasoning_splits_where_it_is_stripped_from_history(built: dict[str, Any
 
 
 def test_a_dropped_prompt_is_named_and_splits_there(built: dict[str, Any]) -> None:
-    read = parse_conversation(json.dumps(plain(2)))
+    read = parse_messages(json.dumps(plain(2)))
     for name in sorted(PROMPT_DROPPED):
         found = conversation_rollout(read.messages, built[name])
         assert len(found.notes) == 2, name
@@ -311,7 +315,7 @@ def test_what_a_renderer_does_not_write_is_named(built: dict[str, Any]) -> None:
     calls[-1]["tool_calls"] = [{"function": {"name": "add", "arguments": "{}"}}]
 
     def notes(name: str, messages: Any) -> str:
-        read = parse_conversation(json.dumps(messages))
+        read = parse_messages(json.dumps(messages))
         return " ".join(conversation_rollout(read.messages, built[name]).notes)
 
     assert "does not write its tool calls" in notes("llama3", calls)
@@ -346,14 +350,14 @@ def test_reasoning_as_plain_text_and_the_verdict_agree(
 
 def test_what_a_renderer_warns_of_is_passed_on(built: dict[str, Any]) -> None:
     # plain() opens with a system message, and this renderer writes one of its own
-    read = parse_conversation(json.dumps(plain(2)))
+    read = parse_messages(json.dumps(plain(2)))
     found = conversation_rollout(read.messages, built["gpt_oss_low_reasoning"])
     assert len(found.notes) == 1
     assert found.notes[0].startswith("The renderer warns: use_system_prompt=True but")
 
 
 def test_a_renderer_that_refuses_gives_one_sentence(built: dict[str, Any]) -> None:
-    read = parse_conversation(json.dumps(reasoned(2)))
+    read = parse_messages(json.dumps(reasoned(2)))
     found = conversation_rollout(read.messages, built["llama3"])
     assert found.rollout is None
     assert len(found.issues) == 1
@@ -374,9 +378,9 @@ def test_what_another_thread_warns_of_is_not_in_the_notes(built: dict[str, Any])
     worker.start()
     started.wait()
     try:
-        read = parse_conversation(json.dumps(plain(2)))
+        read = parse_messages(json.dumps(plain(2)))
         notes = conversation_rollout(read.messages, built["gpt_oss_low_reasoning"]).notes
-        with own_warnings() as caught:
+        with collect_renderer_warnings() as caught:
             warnings.warn("of this one", UserWarning, stacklevel=1)
     finally:
         over.set()
@@ -388,7 +392,7 @@ def test_what_another_thread_warns_of_is_not_in_the_notes(built: dict[str, Any])
 
 
 def test_the_example_conversation_is_telling() -> None:
-    read = parse_conversation(conversation_example())
+    read = parse_messages(messages_example())
     assert read.issues == ()
     everywhere = conversation_everywhere(read.messages).set_index("renderer")
     assert everywhere.index.tolist() == renderer_names()
@@ -396,7 +400,7 @@ def test_the_example_conversation_is_telling() -> None:
     assert everywhere.loc["qwen3", "first break"] == "turn 1, removed"
     assert everywhere.loc["tml_v0", "datums/turns"] == "1/3"
     assert "cannot be rendered" in str(everywhere.loc["llama3", "note"])
-    renderer, _ = build_renderer("qwen3", offline_tokenizer())
+    renderer, _ = build_renderer("qwen3", offline_vocabulary())
     found = conversation_rollout(read.messages, renderer)
     page = conversation_view(found).text
     assert "splits at position" in page
@@ -413,9 +417,9 @@ def test_pasted_markup_stays_text() -> None:
             {"role": "assistant", "content": [{"type": "thinking", "thinking": hostile}]},
         ]
     )
-    read = parse_conversation(text)
+    read = parse_messages(text)
     for name in ("qwen3", "llama3", "role_colon"):
-        renderer, _ = build_renderer(name, offline_tokenizer())
+        renderer, _ = build_renderer(name, offline_vocabulary())
         found = conversation_rollout(read.messages, renderer)
         if found.rollout is not None:
             assert "<script>" not in conversation_view(found).text

@@ -16,29 +16,27 @@ from rollouts import (
     picture,
 )
 
-from sequence_extension.cost import (
-    cost_sentence,
-    cost_table,
-    grown_trajectory,
-    growth_facts,
-    growth_finding,
-    growth_law,
-    growth_note,
-    growth_table,
-    rollout_steps,
-    treatment_table,
-)
+from sequence_extension.cost import cost_sentence, cost_table, cost_treatments
 from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.cost import cost_charts
+from sequence_extension.growth import (
+    growth_facts,
+    growth_finding,
+    growth_law,
+    growth_note,
+    growth_steps,
+    growth_table,
+    growth_trajectory,
+)
 from sequence_extension.turns import TurnSpan, walk_turns
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_policies_count_from_the_real_result(case: dict[str, Any]) -> None:
     diagnosis = diagnose(case_rollout(case))
-    table = treatment_table(diagnosis)
+    table = cost_treatments(diagnosis)
     if case["expected"]["error"] is not None:
         assert table.empty
         return
@@ -62,7 +60,7 @@ def test_policies_count_from_the_real_result(case: dict[str, Any]) -> None:
 
 def test_overwriting_keeps_what_stands_before_the_break() -> None:
     turns = [([1, 2], [3, 4]), ([1, 2, 3, 4, 5], [6, 7]), ([1, 2, 3, 4, 5, 6, 8], [9])]
-    table = treatment_table(diagnose(make_rollout(*turns)))
+    table = cost_treatments(diagnose(make_rollout(*turns)))
     # 3, 4 and 6 stand before the break, 7 is gone, 9 is new
     assert table["trained tokens"].tolist() == [5, 4, 0]
     assert table["sampled, not trained"].tolist() == [0, 1, 5]
@@ -144,9 +142,9 @@ def walks(draw: st.DrawFn) -> list[tuple[list[Any], list[int]]]:
 def test_the_rollouts_own_curve_goes_through_the_rollout(turns: list[Any]) -> None:
     """At its own number of turns, its pattern costs exactly what it costs."""
     diagnosis = diagnose(make_rollout(*turns))
-    steps, factor = rollout_steps(diagnosis.spans, mean=1_000)
+    steps, factor = growth_steps(diagnosis.spans, mean=1_000)
     assert factor == 1
-    built = build_datums(grown_trajectory(steps, len(turns)))
+    built = build_datums(growth_trajectory(steps, len(turns)))
     assert len(built.data) == len(diagnosis.built.data)
     tokens = sum(datum.model_input.length for datum in built.data)
     assert tokens == diagnosis.tokens_processed
@@ -176,7 +174,7 @@ def test_pictures_count_their_tokens_in_the_curve() -> None:
         turns.append((held, [20 + turn, 30]))
         held = [*held, 20 + turn, 30]
     diagnosis = diagnose(make_rollout(*turns))
-    _, factor = rollout_steps(diagnosis.spans)
+    _, factor = growth_steps(diagnosis.spans)
     assert diagnosis.tokens_processed == 4 * 1_000 + 8 + 3
     tokens = growth_table(diagnosis.spans).set_index(["pattern", "turns"])["tokens"]
     assert abs(tokens["this rollout", 4] * factor / diagnosis.tokens_processed - 1) < 0.2
@@ -194,7 +192,7 @@ def test_growth_keeps_sizes_small() -> None:
         TurnSpan(0, 0, 0, 0, 900, 100, False, 900),
         TurnSpan(1, 0, 1_000, 1_000, 1_700, 300, False, 1_700),
     ]
-    steps, factor = rollout_steps(spans)
+    steps, factor = growth_steps(spans)
     assert factor == 63
     assert [(step.added, step.action) for step in steps] == [(14, 2), (11, 5)]
     table = growth_table(spans)

@@ -25,16 +25,16 @@ from rollouts import (
 )
 
 from sequence_extension import diagnosis as diagnosis_module
-from sequence_extension.breaks import name_cause
+from sequence_extension.breaks import name_break_cause
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.edits import cheapest_edit, common_lengths, common_prefix_length
+from sequence_extension.edits import cheapest_edit, edit_common_lengths, unedited_prefix_length
 from sequence_extension.formats.native import element_to_native
-from sequence_extension.report import report_entry, rollout_row
-from sequence_extension.report_text import Paint, rollout_lines
+from sequence_extension.report import report_entry, report_row
+from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.turns import Origin, walk_turns
-from sequence_extension.verdicts import break_sentences, verdicts
-from sequence_extension.wording import cause_sentence, lineage_sentence
+from sequence_extension.verdicts import verdict_break_sentences, verdicts
+from sequence_extension.wording import cause_sentence_wording, lineage_wording
 
 WARNINGS = {
     "logprobs_missing", "logprob_count", "logprob_not_finite", "logprob_positive",
@@ -254,12 +254,12 @@ def test_a_search_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert exact[0].bounded is None
     assert first.cause == "replaced"
     assert "stopped at its bound of 500 steps" in (first.bounded or "")
-    assert "No other cause could be proven" in cause_sentence(first)
+    assert "No other cause could be proven" in cause_sentence_wording(first)
     assert first.position == exact[0].position == 0
     assert second.cause == "shortened"
     entry = report_entry(diagnosis)["breaks"]
     assert entry[0]["bounded"] == first.bounded
-    lines = rollout_lines(diagnosis, rollout_row(diagnosis), [], Paint(False))
+    lines = report_text_rollout(diagnosis, report_row(diagnosis), [], Paint(False))
     assert any("stopped at its bound of 500 steps" in line for line in lines)
 
 
@@ -306,7 +306,7 @@ def test_lineages_of_interleaved_agents() -> None:
     assert len(diagnosis.built.data) == 6
     assert [found.resumes_datum for found in diagnosis.breaks] == [None, 0, 1, 2, 3]
     assert diagnosis.lineages == 2
-    assert "2 datums would do where there are 6" in (lineage_sentence(diagnosis) or "")
+    assert "2 datums would do where there are 6" in (lineage_wording(diagnosis) or "")
     assert [found.again for found in diagnosis.breaks][1:] == [5, 5, 8, 8]
 
 
@@ -322,7 +322,7 @@ def test_two_retries_go_on_from_one_datum_only_once() -> None:
 def test_no_lineage_sentence_without_a_return() -> None:
     diagnosis = diagnose(make_rollout(([1, 2], [3]), ([4, 5], [6])))
     assert diagnosis.lineages == 2
-    assert lineage_sentence(diagnosis) is None
+    assert lineage_wording(diagnosis) is None
 
 
 def test_ids_of_any_size_are_told_apart() -> None:
@@ -389,10 +389,10 @@ def test_no_more_is_read_again_than_both_have(data: st.DataObject) -> None:
         datum = diagnosis.spans[item.turn].datum
         mine = inputs.get(datum, [])[: diagnosis.spans[item.turn].observation]
         earlier = [inputs[at] for at in owners if at < datum]
-        least = max((common_prefix_length(mine, one) for one in earlier), default=0)
+        least = max((unedited_prefix_length(mine, one) for one in earlier), default=0)
         most = max(
             (
-                int(common_lengths(np.array(one, "u4"), np.array(mine, "u4"), 99)[-1])
+                int(edit_common_lengths(np.array(one, "u4"), np.array(mine, "u4"), 99)[-1])
                 for one in earlier
                 if one and mine
             ),
@@ -408,7 +408,7 @@ def test_pictures_read_again_count_all_their_tokens() -> None:
         turns = [(ob, [4, 5]), ([*new, 4, 5, 6], [7])]
         (found,) = diagnose(make_rollout(*turns)).breaks
         assert found.again == again
-        said = " ".join(break_sentences(found, {}, images=True))
+        said = " ".join(verdict_break_sentences(found, {}, images=True))
         assert f"At position {found.position} of 6 (an image counts as one): expected" in said
 
 
@@ -479,7 +479,7 @@ def test_mutant_prefix_check_that_forgets_older_turns(monkeypatch: pytest.Monkey
 
 
 def test_mutant_rules_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = name_cause
+    right = name_break_cause
 
     def swapped(held: Any, new: Any, position: int, edit: Any, *rest: Any) -> str:
         cause = right(held, new, position, edit, *rest)
@@ -489,7 +489,7 @@ def test_mutant_rules_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
         # and the edit rules before the rule on the end token
         return "replaced" if cause == "end_token" else cause
 
-    failed = mutated(monkeypatch, "name_cause", swapped)
+    failed = mutated(monkeypatch, "name_break_cause", swapped)
     assert "return_token_becomes_end_token" in failed
     assert "default_system_prompt_appears_on_turn_1" not in failed
 
@@ -499,13 +499,13 @@ def test_common_prefix_length(left: list[int], right: list[int], at: int) -> Non
     shared = 0
     while shared < min(len(left) - at, len(right)) and left[at + shared] == right[shared]:
         shared += 1
-    assert common_prefix_length(left, right, at, 0) == max(0, shared)
+    assert unedited_prefix_length(left, right, at, 0) == max(0, shared)
 
 
 def test_common_prefix_length_of_long_lists() -> None:
     for length in (0, 63, 64, 65, 191, 192, 193, 5_000):
         left, right = [0] * 6_000, [0] * length + [1] + [0] * 700
-        assert common_prefix_length(left, right) == length
+        assert unedited_prefix_length(left, right) == length
 
 
 def test_the_example_runs() -> None:

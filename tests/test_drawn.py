@@ -18,10 +18,9 @@ from playwright.sync_api import Browser
 from test_figures import NASTY, extending, nasty_rollout, rollout_of, table_of, transition
 
 from sequence_extension.alignment import alignment_table
-from sequence_extension.break_table import break_marks, break_table
-from sequence_extension.cost import growth_law, growth_table
+from sequence_extension.break_table import break_table, break_table_marks
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.editor.rewards import group_presets, group_rollouts
+from sequence_extension.editor.rewards import reward_presets, reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.matrix import matrix_groups, matrix_table
 from sequence_extension.figures.breaks import break_chart
@@ -33,7 +32,8 @@ from sequence_extension.figures.runs import runs_chart
 from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.figures.strip import strip_chart
 from sequence_extension.group import group_table, preset_group
-from sequence_extension.staircase import again_runs, staircase_tables
+from sequence_extension.growth import growth_law, growth_table
+from sequence_extension.staircase import staircase_read_again, staircase_tables
 
 
 def scenario(key: str) -> Diagnosis:
@@ -42,7 +42,7 @@ def scenario(key: str) -> Diagnosis:
 
 def strip(diagnosis: Diagnosis, datum: int = 0) -> Figure:
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
-    return strip_chart(table[table["datum"] == datum], break_marks(diagnosis))
+    return strip_chart(table[table["datum"] == datum], break_table_marks(diagnosis))
 
 
 def broken(diagnosis: Diagnosis, place: int = 0) -> Figure:
@@ -51,7 +51,9 @@ def broken(diagnosis: Diagnosis, place: int = 0) -> Figure:
 
 def runs(diagnosis: Diagnosis) -> Figure:
     shown = (0, 0, min(3, diagnosis.runs[0].length))
-    return runs_chart(diagnosis.runs, break_marks(diagnosis), shown, again_runs(diagnosis))
+    return runs_chart(
+        diagnosis.runs, break_table_marks(diagnosis), shown, staircase_read_again(diagnosis)
+    )
 
 
 def idea(first: str) -> Figure:
@@ -60,7 +62,7 @@ def idea(first: str) -> Figure:
 
 
 def group(preset: int) -> Figure:
-    return group_chart(group_table(preset_group(group_rollouts(), [*group_presets()][preset])))
+    return group_chart(group_table(preset_group(reward_rollouts(), [*reward_presets()][preset])))
 
 
 def cost(key: str, part: int) -> Figure:

@@ -28,7 +28,7 @@ from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.datums import build_datums, datum_tensor
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.address import MAX_STATE_CHARS, address_of, read_address
-from sequence_extension.editor.changes import apply_edits
+from sequence_extension.editor.changes import apply_changes
 from sequence_extension.editor.code import rollout_to_code
 from sequence_extension.editor.drafts import (
     MAX_DRAFT_TURNS,
@@ -40,7 +40,7 @@ from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenario_rollout, scenarios
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.formats.bounded import read_bounded
-from sequence_extension.formats.native import record_to_json, rollout_to_native
+from sequence_extension.formats.native import native_to_json, rollout_to_native
 from sequence_extension.page.html import code_html, code_markup
 
 quick = settings(
@@ -289,7 +289,7 @@ def test_the_oracle_of_changes_catches_a_shifting_reader() -> None:
         return history
 
     text = "1:;3: 9"
-    assert apply_edits([0, 1, 2, 3, 4], text) == [0, 2, 9, 4]
+    assert apply_changes([0, 1, 2, 3, 4], text) == [0, 2, 9, 4]
     assert shifting([0, 1, 2, 3, 4], text) != [0, 2, 9, 4]
 
 
@@ -312,7 +312,7 @@ def test_the_oracle_of_changes_catches_a_shifting_reader() -> None:
     ],
 )
 def test_changes_to_the_history(text: str, expected: list[int]) -> None:
-    assert apply_edits([10, 11, 12, 13], text) == expected
+    assert apply_changes([10, 11, 12, 13], text) == expected
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_changes_to_the_history(text: str, expected: list[int]) -> None:
 )
 def test_impossible_changes_say_what_to_type(text: str, words: str) -> None:
     with pytest.raises(FieldError) as caught:
-        apply_edits([10, 11, 12, 13], text)
+        apply_changes([10, 11, 12, 13], text)
     assert words in str(caught.value)
 
 
@@ -483,7 +483,7 @@ def test_any_text_gives_a_rollout_or_sentences(drafts: Any) -> None:
 
 def test_a_code_block_cannot_be_left() -> None:
     rollout, _ = build([{"ob": "1 image(```\n````<b>, 2)", "ac": "3"}])
-    page = code_html(record_to_json(rollout_to_native(rollout)), "json").text
+    page = code_html(native_to_json(rollout_to_native(rollout)), "json").text
     assert "<b>" not in page
     assert page.count("<pre ") == 1
 
@@ -554,7 +554,7 @@ def test_copied_python_without_logprobs_fails_as_the_editor_says() -> None:
 def test_copied_json_reads_back(made: Any) -> None:
     rollout, _ = build([draft for draft, _, _ in made])
     record = rollout_to_native(rollout)
-    copied = record_to_json(record)
+    copied = native_to_json(record)
     assert json.loads(copied) == record
     reading = read_bounded(copied)
     (again,) = reading.rollouts

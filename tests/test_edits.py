@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from sequence_extension.edits import (
     Codes,
     ElementCodes,
-    blocks_by_changes,
-    blocks_by_rows,
     cheapest_edit,
-    common_lengths,
-    few_changes,
-    kept_blocks,
+    edit_blocks_by_changes,
+    edit_blocks_by_rows,
+    edit_common_lengths,
+    edit_kept_blocks,
+    edit_with_few_changes,
     simple_edit,
 )
 
@@ -98,21 +98,21 @@ def test_every_way_says_what_the_table_says(both: tuple[list[int], list[int]]) -
     edit = cheapest_edit(old, now, PLENTY)
     assert (edit.taken, edit.kept, edit.exact) == (taken, kept, True)
     assert (edit.removed, edit.inserted) == (len(held) - kept, taken - kept)
-    assert few_changes(old, now, len(held)) == (taken, kept)
-    assert few_changes(old, now, cost) == (taken, kept)
-    assert few_changes(old, now, cost - 1) is None
+    assert edit_with_few_changes(old, now, len(held)) == (taken, kept)
+    assert edit_with_few_changes(old, now, cost) == (taken, kept)
+    assert edit_with_few_changes(old, now, cost - 1) is None
     assert simple_edit(old, now) >= cost
     ahead = now[: 2 * len(held)]
     for band in (cost, cost + 1, len(held)):  # no edit of this cost leaves such a band
-        lengths = common_lengths(old, ahead, band)
+        lengths = edit_common_lengths(old, ahead, band)
         costs = len(held) + np.arange(len(lengths)) - 2 * lengths
         best = len(lengths) - 1 - int(np.argmin(costs[::-1]))
         assert (best, lengths[best]) == (taken, kept)
     removed, inserted = len(held) - kept, taken - kept
     for laid_out in (
-        kept_blocks(old, now[:taken], kept),
-        blocks_by_changes(old, now[:taken], removed, inserted, 10**6),
-        blocks_by_rows(old, now[:taken], removed, inserted),
+        edit_kept_blocks(old, now[:taken], kept),
+        edit_blocks_by_changes(old, now[:taken], removed, inserted, 10**6),
+        edit_blocks_by_rows(old, now[:taken], removed, inserted),
     ):
         assert laid_out is not None
         assert len(laid_out) == blocks
@@ -123,7 +123,7 @@ def test_every_way_says_what_the_table_says(both: tuple[list[int], list[int]]) -
 @given(tails())
 def test_common_lengths_of_every_prefix(both: tuple[list[int], list[int]]) -> None:
     held, new = both
-    lengths = common_lengths(coded(held), coded(new), len(held) + len(new))
+    lengths = edit_common_lengths(coded(held), coded(new), len(held) + len(new))
     row = [0] * (len(new) + 1)
     for old in held:
         before, row = row, [0]
@@ -142,11 +142,11 @@ def test_long_sequences(letters: int) -> None:
     held = [9_998, *held]
     taken, kept, blocks = oracle(held, new)
     old, now = coded(held), coded(new)
-    lengths = common_lengths(old, now, 50)  # too narrow for the best: never too long
-    assert np.all(lengths <= common_lengths(old, now, 2_000))
+    lengths = edit_common_lengths(old, now, 50)  # too narrow for the best: never too long
+    assert np.all(lengths <= edit_common_lengths(old, now, 2_000))
     edit = cheapest_edit(old, now, PLENTY)
     assert (edit.taken, edit.kept) == (taken, kept)
-    laid_out = kept_blocks(old, now[:taken], kept)
+    laid_out = edit_kept_blocks(old, now[:taken], kept)
     assert laid_out is not None
     assert len(laid_out) == blocks
     check_blocks(held, new, laid_out, kept)
@@ -156,7 +156,7 @@ def test_fewer_blocks_among_equals() -> None:
     def blocks(held: str, new: str) -> Any:
         old, now = coded(list(map(ord, held))), coded(list(map(ord, new)))
         edit = cheapest_edit(old, now, PLENTY)
-        return kept_blocks(old, now[: edit.taken], edit.kept)
+        return edit_kept_blocks(old, now[: edit.taken], edit.kept)
 
     assert blocks("aabx", "by") == [(2, 0, 1)]
     assert blocks("xab", "yaab") == [(1, 2, 2)]
@@ -175,7 +175,7 @@ def test_what_is_too_long_is_refused_by_count() -> None:
         assert (edit.taken, edit.kept, edit.removed) == (0, 0, 5_000)
     edit = cheapest_edit(held, new, PLENTY)
     assert edit.exact
-    assert kept_blocks(held, new[: edit.taken], edit.kept, cells=1_000) is None
+    assert edit_kept_blocks(held, new[: edit.taken], edit.kept, cells=1_000) is None
 
 
 @pytest.mark.parametrize("letters", [3, 300, 40_000])

@@ -14,16 +14,16 @@ from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy
 from sequence_extension.cookbook import (
     TokenCompleter,
     TokensWithLogprobs,
-    wait_for,
+    wait_for_cookbook,
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env import tutor
-from sequence_extension.env.endings import endings_table, explain_ending, turn_facts
+from sequence_extension.env.endings import endings_table, endings_turn_facts, explain_ending
 from sequence_extension.env.episodes import (
     EpisodeSpec,
     episode_presets,
+    episode_spec,
     play_episode,
-    spec_of,
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.tutor import TutorEnv
@@ -184,7 +184,7 @@ def test_a_retry_splits_because_the_call_is_not_in_history() -> None:
             return await super().step(message)
 
     pupil = ScriptedPolicy(episode.renderer, "broken_call")
-    mended = wait_for(tutor.play(episode.renderer, pupil, RawTextBack()))
+    mended = wait_for_cookbook(tutor.play_tutor(episode.renderer, pupil, RawTextBack()))
     assert len(trajectory_to_data(mended, 1.0)) == 1
 
 
@@ -240,12 +240,12 @@ def test_the_controls_give_back_every_preset() -> None:
             "max_trajectory_tokens": spec.max_trajectory_tokens or 0,
             "policy_on": spec.parse_error_policy is not None,
         }
-        assert spec_of(values) == spec
+        assert episode_spec(values) == spec
 
 
 def test_turn_facts_are_the_trajectory() -> None:
     episode = play("llama3", "cut", max_generation_tokens=20)
-    facts = turn_facts(episode)
+    facts = endings_turn_facts(episode)
     assert list(facts["observation tokens"]) == [ob for ob, _ in lengths(episode)]
     assert list(facts["action tokens"]) == [ac for _, ac in lengths(episode)]
     assert list(facts["sampling stopped by"]) == ["stop", "length"]
@@ -278,7 +278,7 @@ def test_what_the_pupil_was_asked(
 
     episode = asyncio.run(play_episode(wanted, built["qwen3"], Watched()))
     assert seen == asked
-    assert turn_facts(episode)["sampling stopped by"].tolist() == facts
+    assert endings_turn_facts(episode)["sampling stopped by"].tolist() == facts
 
 
 @pytest.mark.parametrize("place", range(len(episode_presets())))

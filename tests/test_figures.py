@@ -35,19 +35,19 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.types import Trajectory, Transition
 
 from sequence_extension.alignment import (
+    alignment_conservation,
+    alignment_counts,
+    alignment_facts,
+    alignment_finding,
+    alignment_stretches,
     alignment_table,
-    conservation,
-    datum_counts,
-    stretch_facts,
-    strip_facts,
-    strip_finding,
-    window,
+    alignment_window,
 )
-from sequence_extension.break_table import break_marks
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.elements import elements_to_model_input, image_chunk
+from sequence_extension.elements import elements_to_model_input, image_element
 from sequence_extension.figures.cells import cell_label, cell_text_width
 from sequence_extension.figures.figure import figure_data
 from sequence_extension.figures.palette import FONT, PALETTE
@@ -64,7 +64,7 @@ from sequence_extension.page.html import (
 from sequence_extension.page.strips import strip_facts_view
 from sequence_extension.page.style import style_asset, style_sheet
 from sequence_extension.rollout import Rollout
-from sequence_extension.staircase import again_runs
+from sequence_extension.staircase import staircase_read_again
 from sequence_extension.text import visible_text
 
 CASES = [
@@ -216,16 +216,16 @@ def test_numbers_that_are_none_or_not_finite_keep_their_names() -> None:
     cells = as_vega_reads(strip_chart(table_of(rollout)), "cells")
     shown = ["none", "0", "NaN", "inf", "\u2212inf", "\u22121e\u221209", None]
     assert [cell["logprob"] for cell in cells] == shown
-    table = strip_facts(table_of(rollout))
+    table = alignment_facts(table_of(rollout))
     assert table["logprob"].tolist() == ["0", "NaN", "inf", "-inf", "\u22121e\u221209"]
 
 
 def test_strip_says_what_is_trained_on() -> None:
     rollout = scenario_rollout(scenarios()["chat"])
-    assert strip_finding(table_of(rollout)) == ("Datum 0: 7 of 13 targets trained, 6 context")
-    assert "no gradient" in strip_finding(table_of(rollout, 0.0))
+    assert alignment_finding(table_of(rollout)) == ("Datum 0: 7 of 13 targets trained, 6 context")
+    assert "no gradient" in alignment_finding(table_of(rollout, 0.0))
     masked = rollout_of(transition([1], [2, 3], metrics={PARSE_ERROR_MASKED_METRIC_KEY: 1.0}))
-    assert "none of 2 targets" in strip_finding(table_of(masked))
+    assert "none of 2 targets" in alignment_finding(table_of(masked))
 
 
 def test_a_strip_draws_one_datum() -> None:
@@ -268,7 +268,7 @@ def test_another_declaration_is_drawn_on_the_same_tables() -> None:
 
 def test_break_is_marked_in_its_datum_only() -> None:
     found = diagnose(scenario_rollout(scenarios()["image_changed"]))
-    marks = break_marks(found)
+    marks = break_table_marks(found)
     assert [(datum, position) for datum, position, _ in marks] == [(0, 2)]
     assert "image changed" in marks[0][2]
     table = alignment_table(found.built, found.runs, {})
@@ -281,12 +281,12 @@ def test_break_is_marked_in_its_datum_only() -> None:
 
 
 def test_break_position_counts_the_tokens_of_images() -> None:
-    image = image_chunk("a", 5)
+    image = image_element("a", 5)
     first = elements_to_model_input([1, image, 2, 3])
     second = elements_to_model_input([1, image, 2, 9, 9, 9])
     turns = [transition([], [4]), transition([], [5])]
     turns[0].ob, turns[1].ob = first, second
-    (mark,) = break_marks(diagnose(rollout_of(*turns)))
+    (mark,) = break_table_marks(diagnose(rollout_of(*turns)))
     assert mark[:2] == (0, 7)
 
 
@@ -295,7 +295,7 @@ def test_break_position_counts_the_tokens_of_images() -> None:
 def test_window_shows_its_inputs_with_their_targets(start: int, size: int) -> None:
     rollout = extending(30)
     table = table_of(rollout)
-    part = window(table, start, size)
+    part = alignment_window(table, start, size)
     first = min(start, 28)
     assert part["position"].tolist() == list(range(first, min(first + size + 1, 30)))
     figure = strip_chart(part)
@@ -461,11 +461,11 @@ def test_cells_of_the_page_are_those_of_the_figures() -> None:
 def test_specs_are_valid_and_described(stories: list[tuple[str, str, Any]]) -> None:
     found = next(story[2] for story in stories if story[0] == "Reasoning stripped")
     table = alignment_table(found.built, found.runs, found.rollout.vocab)
-    marks = break_marks(found)
+    marks = break_table_marks(found)
     figures = {
         "strip": strip_chart(table[table["datum"] == 0], breaks=marks),
-        "window": strip_chart(window(table[table["datum"] == 2], 4, 5)),
-        "runs": runs_chart(found.runs, marks, (1, 3, 4), again_runs(found)),
+        "window": strip_chart(alignment_window(table[table["datum"] == 2], 4, 5)),
+        "runs": runs_chart(found.runs, marks, (1, 3, 4), staircase_read_again(found)),
     }
     for name, figure in figures.items():
         assert alt.Chart.from_dict(figure.to_dict()).to_dict(), name  # against the schema
@@ -519,7 +519,7 @@ def test_runs_are_named_where_there_is_room() -> None:
 
 def test_what_is_read_again_is_hatched(stories: list[tuple[str, str, Any]]) -> None:
     for title, _, found in stories:
-        again = again_runs(found)
+        again = staircase_read_again(found)
         assert sum(end - start for _, start, end in again) == sum(
             item.again for item in found.breaks
         ), title
@@ -542,7 +542,7 @@ def test_runs_cover_every_position_once(stories: list[tuple[str, str, Any]]) -> 
 
 def test_tables_carry_the_same_facts() -> None:
     rollout = scenario_rollout(scenarios()["removed"])
-    facts = strip_facts(table_of(rollout))
+    facts = alignment_facts(table_of(rollout))
     data = trajectory_to_data(rollout.trajectory, 1.0)
     assert len(facts) == sum(datum.model_input.length for datum in data)
     for index, datum in enumerate(data):
@@ -557,11 +557,11 @@ def test_tables_carry_the_same_facts() -> None:
 
 def test_stretches_hold_every_token(stories: list[tuple[str, str, Any]]) -> None:
     for _, _, found in stories:
-        facts = strip_facts(alignment_table(found.built, found.runs, found.rollout.vocab)).to_dict(
-            "records"
-        )
+        facts = alignment_facts(
+            alignment_table(found.built, found.runs, found.rollout.vocab)
+        ).to_dict("records")
         told = []
-        for row in stretch_facts(pd.DataFrame(facts)).to_dict("records"):
+        for row in alignment_stretches(pd.DataFrame(facts)).to_dict("records"):
             before = row["first input"]
             for entry in row["position: target, text (logprob, where not 0)"].split(" | "):
                 position, target, rest = re.findall(r"^(\d+): (\S+) ?(.*)$", entry)[0]
@@ -601,8 +601,8 @@ def test_conservation_on_the_cases(case: dict[str, Any]) -> None:
     if found.built.error_code is not None:
         assert case["expected"]["error"]
         return
-    counts = datum_counts(found.built, found.runs)
-    sentence, verdict = conservation(counts)
+    counts = alignment_counts(found.built, found.runs)
+    sentence, verdict = alignment_conservation(counts)
     assert verdict == "holds", sentence
     masks = case["expected"]["mask"]
     assert counts["trained"].tolist() == [sum(mask) for mask in masks]
@@ -615,7 +615,7 @@ def trajectory_of(case: dict[str, Any]) -> Trajectory:
     turns = []
     for turn in case["transitions"]:
         new = [
-            image_chunk(item["image"], item["tokens"]) if isinstance(item, dict) else item
+            image_element(item["image"], item["tokens"]) if isinstance(item, dict) else item
             for item in turn.get("ob", turn.get("append"))
         ]
         ob = new if "ob" in turn else held + new
@@ -659,10 +659,10 @@ def test_conservation_on_any_rollout(turns: list[Any]) -> None:
         held = [*ob, *action]
     found = diagnose(rollout_of(*made))
     if found.built.error_code is None:
-        counts = datum_counts(found.built, found.runs)
-        assert conservation(counts)[1] == "holds"
+        counts = alignment_counts(found.built, found.runs)
+        assert alignment_conservation(counts)[1] == "holds"
         # and it can fail: one token more would break it
-        assert conservation(counts.assign(trained=counts["trained"] + 1))[1] != "holds"
+        assert alignment_conservation(counts.assign(trained=counts["trained"] + 1))[1] != "holds"
 
 
 # ---- in the browser

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.stream import MAX_FILE_ISSUES
 from sequence_extension.scan import Item, Wanted, scan_stream
-from sequence_extension.text import printable
+from sequence_extension.text import printable_text
 from sequence_extension.troubles import Trouble
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes()
@@ -114,7 +114,7 @@ def check(data: bytes) -> int:
         assert issue.message.endswith(".")
         assert issue.message[0].isupper()
         assert len(issue.message) < 500
-        assert printable(issue.message) == issue.message
+        assert printable_text(issue.message) == issue.message
     for entry in entries:
         known = entry["tokens_processed"] is not None
         assert (entry["error"] is None) == (known or entry.get("lengths_only", False))

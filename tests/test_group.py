@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from tinker_cookbook.rl.data_processing import remove_constant_reward_groups
 from tinker_cookbook.rl.train import Config
 
-from sequence_extension.cookbook import train_step, wait_for
-from sequence_extension.datums import build_datums, nonzero_targets
-from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
+from sequence_extension.cookbook import train_step, wait_for_cookbook
+from sequence_extension.datums import build_datums, nonzero_datum_targets
+from sequence_extension.editor.rewards import parse_rewards, reward_presets, reward_rollouts
 from sequence_extension.figures.group import group_chart
 from sequence_extension.group import (
     assemble_group,
@@ -39,14 +39,14 @@ from sequence_extension.group import (
 )
 from sequence_extension.loss import (
     RecordingClient,
-    kl_penalised,
     loss_fields,
-    mask_lines,
+    loss_kl_penalised,
+    loss_mask_lines,
     sent_to_loss,
 )
 from sequence_extension.page.groups import group_view
 from sequence_extension.page.html import note_html
-from sequence_extension.text import number_text, signed
+from sequence_extension.text import number_text, signed_text
 
 LETTERS = "ABCDEFGH"
 TURNS = {"A": 3, "B": 2, "C": 2, "D": 3, "E": 1, "F": 2, "G": 1, "H": 1}
@@ -75,13 +75,13 @@ def scattered(advantages: dict[str, float]) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def members() -> dict[str, Any]:
-    return group_rollouts()
+    return reward_rollouts()
 
 
 def preset(members: dict[str, Any], name: str) -> Any:
     read = {
         letter: parse_rewards(text, TURNS[letter], letter)
-        for letter, text in group_presets()[name].items()
+        for letter, text in reward_presets()[name].items()
     }
     assert all(issue is None for _, issue in read.values())
     return assemble_group(members, {k: v for k, (v, _) in read.items() if v is not None})
@@ -101,7 +101,7 @@ def test_members_have_the_shapes_they_are_named_after(members: Any) -> None:
 @quick
 @given(rewards=rewards_of_members)
 def test_advantage_is_summed_reward_minus_group_mean(rewards: Any) -> None:
-    result = assemble_group(group_rollouts(), rewards)
+    result = assemble_group(reward_rollouts(), rewards)
     expected = expected_advantages(rewards)
     assert result.letters == tuple(expected)
     assert result.advantages == pytest.approx(list(expected.values()), abs=1e-5)
@@ -128,7 +128,7 @@ def test_overflow_member_moves_the_mean_without_a_datum(members: Any) -> None:
 @quick
 @given(rewards=rewards_of_members)
 def test_one_number_on_every_trained_token(rewards: Any) -> None:
-    result = assemble_group(group_rollouts(), rewards)
+    result = assemble_group(reward_rollouts(), rewards)
     expected = expected_advantages(rewards)
     for datum, owner in zip(result.data, result.member_of, strict=True):
         number = expected[result.letters[owner]]
@@ -140,7 +140,7 @@ def test_one_number_on_every_trained_token(rewards: Any) -> None:
 @quick
 @given(rewards=rewards_of_members)
 def test_table_has_every_target_once_with_the_datum_values(rewards: Any) -> None:
-    result = assemble_group(group_rollouts(), rewards)
+    result = assemble_group(reward_rollouts(), rewards)
     table = group_table(result)
     drawn = table.dropna(subset=["position"])
     targets, advantages, mask = [], [], []
@@ -179,8 +179,8 @@ def test_equal_rewards_carry_no_gradient(members: Any) -> None:
     assert len(equal.letters) >= 2
     assert set(equal.rewards) == {1.0}
     assert not equal.kept
-    assert nonzero_targets(equal.data, "mask") > 0
-    assert nonzero_targets(equal.data, "advantages") == 0
+    assert nonzero_datum_targets(equal.data, "mask") > 0
+    assert nonzero_datum_targets(equal.data, "advantages") == 0
     assert "no policy gradient" in group_text(equal)
     assert preset(members, "Six rollouts, mixed rewards").kept
 
@@ -191,8 +191,8 @@ def test_float_noise_of_equal_rewards_is_shown_as_such(members: Any) -> None:
     result = assemble_group(members, rewards)
     assert 0 < abs(result.advantages[0]) < 1e-6
     assert not result.kept
-    assert signed(result.advantages[0]) == "≈0"
-    assert nonzero_targets(result.data, "advantages") > 0  # that is what the datums hold
+    assert signed_text(result.advantages[0]) == "≈0"
+    assert nonzero_datum_targets(result.data, "advantages") > 0  # that is what the datums hold
     assert set(group_summary(result)["advantage not 0"]) == {0}
     assert "no policy gradient" in group_finding(group_table(result))
 
@@ -224,24 +224,24 @@ def test_train_step_takes_mask_out_and_nothing_else(members: Any) -> None:
     assert told.to_dict() == {
         "advantages": "yes", "logprobs": "yes", "mask": "no, removed", "target_tokens": "yes",
     }  # fmt: skip
-    assert '!= "mask"' in mask_lines()
+    assert '!= "mask"' in loss_mask_lines()
 
 
 def test_kl_penalty_reads_mask(members: Any) -> None:
     data = preset(members, "All the same: no policy gradient").data
-    touched = kl_penalised(data)
+    touched = loss_kl_penalised(data)
     for before, after in zip(data, touched, strict=True):
         mask = before.loss_fn_inputs["mask"].data
         changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
         assert changed == [on == 1 for on in mask]
-    assert nonzero_targets(data, "advantages") == 0  # the originals stay as they were
-    assert nonzero_targets(touched, "advantages", unmasked=True) == 0
+    assert nonzero_datum_targets(data, "advantages") == 0  # the originals stay as they were
+    assert nonzero_datum_targets(touched, "advantages", unmasked=True) == 0
 
 
 def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(members: Any) -> None:
     """The discount runs from the end of a datum and after the mask: up to its last action."""
     data = preset(members, "All the same: no policy gradient").data
-    touched = kl_penalised(data, 0.5)
+    touched = loss_kl_penalised(data, 0.5)
     leaked = 0
     for before, after in zip(data, touched, strict=True):
         mask = before.loss_fn_inputs["mask"].data
@@ -249,7 +249,7 @@ def test_a_discounted_kl_penalty_leaks_onto_targets_with_mask_0(members: Any) ->
         changed = [value != 0 for value in after.loss_fn_inputs["advantages"].data]
         assert changed == [place <= last for place in range(len(mask))]
         leaked += last + 1 - int(sum(mask))
-    assert nonzero_targets(touched, "advantages", unmasked=True) == leaked > 0
+    assert nonzero_datum_targets(touched, "advantages", unmasked=True) == leaked > 0
     for kept, sent in zip(touched, sent_to_loss(touched), strict=True):  # not masked again
         assert sent.loss_fn_inputs["advantages"].data == kept.loss_fn_inputs["advantages"].data
 
@@ -273,7 +273,7 @@ def test_substeps_cut_between_datums_of_one_rollout(members: Any) -> None:
             parts.append(len(data))
             return await super().forward_backward_async(data, **options)
 
-    wait_for(
+    wait_for_cookbook(
         train_step(
             list(data), Counting(), learning_rate=0.0, num_substeps=2, loss_fn="importance_sampling"
         )
@@ -324,7 +324,7 @@ def test_good_rewards_are_read_as_typed() -> None:
     ],
 )  # fmt: skip
 def test_signed_is_short(value: float, text: str) -> None:
-    assert signed(value) == text
+    assert signed_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_a_coroutine_is_run_to_its_end_inside_a_loop_too() -> None:
         return 7
 
     async def cell() -> Any:
-        return wait_for(waits())
+        return wait_for_cookbook(waits())
 
-    assert wait_for(waits()) == 7
+    assert wait_for_cookbook(waits()) == 7
     assert asyncio.run(cell()) == 7

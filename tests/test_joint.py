@@ -297,7 +297,7 @@ def test_the_oracle_catches_mutants(
     renderer = renderer_of(name)
     opens = family_of(name).opens
     HEADER[0] = len(renderer.tokenizer.encode(opens, add_special_tokens=False))
-    right = joint.tail_behind
+    right = joint.joint_tail
     changed = []
 
     def careless(*given: Any) -> Tail:
@@ -306,8 +306,8 @@ def test_the_oracle_catches_mutants(
         changed.append(broken is not None)
         return tail if broken is None else Tail(tail.end, [], broken)
 
-    monkeypatch.setattr(token_preserving, "tail_behind", careless)
-    monkeypatch.setattr(token_preserving, "ends_with", lambda *given: True)
+    monkeypatch.setattr(token_preserving, "joint_tail", careless)
+    monkeypatch.setattr(token_preserving, "joint_ends_with", lambda *given: True)
     trajectory = play(name, SCENES["text"])
     if not all(changed):
         assert name == "tml_v0"  # no header: the model writes its own
@@ -320,12 +320,12 @@ def test_the_oracle_catches_mutants(
 def test_the_environment_itself_refuses_a_joint_without_header(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = joint.tail_behind
+    right = joint.joint_tail
 
     def careless(*given: Any) -> Tail:
         tail = right(*given)
         return Tail(tail.end, tail.missing, tail.rest[:-1])
 
-    monkeypatch.setattr(token_preserving, "tail_behind", careless)
+    monkeypatch.setattr(token_preserving, "joint_tail", careless)
     trajectory = play(name, SCENES["text"])
     assert [turn.metrics[FALLBACK_METRIC] for turn in trajectory.transitions[:2]] == [1, 1]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sequence_extension.formats.json_text import parse_json, refuse_repeated_keys
+from sequence_extension.formats.json_text import parse_json, refuse_repeated_json_keys
 from sequence_extension.formats.results import RecordError
 
 keys = st.sampled_from(["a", "b", 'q":', "\\", '\\"', "ob", "é", "", ": "])
@@ -88,7 +88,7 @@ def test_a_repeated_key_is_told_wherever_it_stands(value: Any, place: int, gap: 
     parsed, repeated = parse_json(text.encode())
     assert repeated
     with pytest.raises(RecordError, match="stands twice"):
-        refuse_repeated_keys(parsed, Everything())
+        refuse_repeated_json_keys(parsed, Everything())
 
 
 @pytest.mark.parametrize(

@@ -23,17 +23,17 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
 from sequence_extension.env.matrix import (
     VERDICTS,
-    claim_verdict,
     compare_matrices,
-    group_name,
+    matrix_claim_verdict,
     matrix_facts,
     matrix_finding,
+    matrix_group_name,
     matrix_groups,
     matrix_table,
 )
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.matrix import FACTS, matrix_chart
 from sequence_extension.figures.palette import MATRIX_LOOK
@@ -238,13 +238,13 @@ def test_the_view_of_a_cell_shows_transcript_break_and_strip() -> None:
 def test_a_verdict_follows_from_claim_turns_and_datums(
     claims: bool | None, turns: int, datums: int, verdict: str
 ) -> None:
-    assert claim_verdict(claims, turns, datums) == verdict
+    assert matrix_claim_verdict(claims, turns, datums) == verdict
     assert verdict in VERDICTS
     assert [*MATRIX_LOOK] == [*VERDICTS]
 
 
 def test_claims_are_the_renderers_own(table: pd.DataFrame) -> None:
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     for name, claims in table.drop_duplicates("renderer")[["renderer", "claims"]].to_numpy():
         renderer, _ = build_renderer(name, tokenizer)
         assert claims == ("yes" if renderer.has_extension_property else "no")
@@ -362,7 +362,7 @@ def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
     ],
 )
 def test_names_of_groups(names: list[str], label: str) -> None:
-    assert group_name(names) == label
+    assert matrix_group_name(names) == label
 
 
 def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataFrame) -> None:
@@ -474,7 +474,7 @@ def test_rollouts_of_the_matrix_run_where_a_loop_runs_already() -> None:
 
 
 def test_what_the_tokenizer_remembers_cannot_be_spoilt() -> None:
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     tokenizer.encode("What is 2 + 3?").append(-1)
     assert -1 not in tokenizer.encode("What is 2 + 3?")
 

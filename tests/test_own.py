@@ -23,15 +23,15 @@ from browser import ROOT
 from test_tokenizers import BYTE_LEVEL, split_rollout
 
 from sequence_extension.alignment import alignment_table
-from sequence_extension.break_table import break_marks
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.overview import (
     WINDOW,
-    counts_table,
-    example_rollouts,
     overview,
-    window_places,
+    overview_counts,
+    overview_example,
+    overview_window_places,
 )
 from sequence_extension.page.episode import episode_field_tokenizer, episode_model_field
 from sequence_extension.page.upload import (
@@ -47,10 +47,10 @@ from sequence_extension.page.upload import (
     upload_window_fold,
     upload_window_views,
 )
-from sequence_extension.report import rollout_row
-from sequence_extension.report_text import Paint, rollout_lines
+from sequence_extension.report import report_row
+from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import turn_words
+from sequence_extension.wording import turn_wording
 
 NO_FILE = SimpleNamespace(value=())
 EVIL = "<img src=x onerror=alert(1)>"
@@ -83,8 +83,8 @@ def test_window_starts_at_the_first_break() -> None:
     """Invariant 2."""
     reading = read_bounded(json.dumps(long_rollout(12, 1_200, split=4)))
     diagnosis = diagnose(reading.rollouts[0])
-    datum, start = next(iter(window_places(diagnosis).values()))
-    mark = break_marks(diagnosis)[0]
+    datum, start = next(iter(overview_window_places(diagnosis).values()))
+    mark = break_table_marks(diagnosis)[0]
     assert datum == mark[0]
     assert start <= mark[1] < start + WINDOW
     rows = upload_datum_rows(diagnosis, datum)
@@ -96,7 +96,7 @@ def test_window_starts_at_the_first_break() -> None:
 
 def test_example_is_valid_and_holds_a_split() -> None:
     """Invariant 3: what the static page carries."""
-    reading = read_bounded(example_rollouts())
+    reading = read_bounded(overview_example())
     found = overview(reading.rollouts)
     assert (len(reading.rollouts), len(reading.issues)) == (3, 0)
     assert found.totals.causes
@@ -106,7 +106,7 @@ def test_example_is_valid_and_holds_a_split() -> None:
 def test_what_could_be_read_stays_while_a_text_is_mended() -> None:
     """Invariant 4."""
     last: dict[str, Read] = {}
-    good = read_upload(NO_FILE, example_rollouts(), last)
+    good = read_upload(NO_FILE, overview_example(), last)
     assert (good.source, good.failed) == ("the text", None)
     for text in ("{", "", "[]", "x" * 2_000_000):
         mended = read_upload(NO_FILE, text, last)
@@ -116,9 +116,9 @@ def test_what_could_be_read_stays_while_a_text_is_mended() -> None:
         assert "role" in told or text == "[]"
         assert "<b>3 rollouts</b>" in told
     broken = SimpleNamespace(value=(1,), contents=lambda: b"\x80\x02pickle", name=lambda: "a.pt")
-    told = upload_view(read_upload(broken, example_rollouts(), last)).text
+    told = upload_view(read_upload(broken, overview_example(), last)).text
     assert "No rollout in the file a.pt can be shown. Still shown: the text" in told
-    assert read_upload(NO_FILE, example_rollouts(), last).failed is None
+    assert read_upload(NO_FILE, overview_example(), last).failed is None
     nothing = upload_view(read_upload(NO_FILE, "{", {})).text
     assert "No rollout in the text can be shown.</" in nothing
     assert "Still" not in nothing
@@ -284,7 +284,7 @@ def test_every_rollout_can_be_chosen(index: int) -> None:
     diagnosis = diagnose(read_bounded(CASES).rollouts[index])
     assert upload_rollout_views(diagnosis)
     datums = len(diagnosis.built.data)
-    for datum, start in window_places(diagnosis).values():
+    for datum, start in overview_window_places(diagnosis).values():
         rows = upload_datum_rows(diagnosis, datum)
         assert rows.empty is (datums == 0)
         if datums:
@@ -307,8 +307,8 @@ def test_a_refused_rollout_opens_no_datum(turns: list[dict[str, Any]]) -> None:
     assert upload_datum_rows(diagnosis, 0).empty
     said = [sentence for verdict in verdicts(diagnosis) for sentence in verdict.sentences]
     said += [verdict.label for verdict in verdicts(diagnosis)]
-    said += [turn_words(span, refused=True) for span in diagnosis.spans]
-    said += rollout_lines(diagnosis, rollout_row(diagnosis), (), Paint(False))
+    said += [turn_wording(span, refused=True) for span in diagnosis.spans]
+    said += report_text_rollout(diagnosis, report_row(diagnosis), (), Paint(False))
     assert any("would open datum 0" in sentence for sentence in said)
     assert not any(re.match("opens|.*opens datum", sentence) for sentence in said)
 
@@ -329,7 +329,7 @@ def test_a_conversation_is_sent_to_its_section(value: Any) -> None:
 
 def test_every_refusal_of_the_cases_says_what_helps() -> None:
     reading = read_bounded(CASES)
-    table = counts_table(overview(reading.rollouts).totals)
+    table = overview_counts(overview(reading.rollouts).totals)
     refused = table[table["kind"] == "refused"]
     assert len(refused) == 3
     assert refused["what helps"].nunique() == 3

@@ -29,7 +29,7 @@ MODULES = {
 # The line of design: rooms and modules, the earlier ones first; those of one row may use each
 # other. A module of a room that is named on its own stands there.
 LINE = """
-    __init__ text markup streams
+    __init__ text markup output
     cookbook
     elements edits
     rollout tokenizers
@@ -40,9 +40,9 @@ LINE = """
     alignment hints remedies breaks warnings loss
     diagnosis
     break_table wording
-    verdicts cost group staircase env.conversation env.endings env.matrix
+    verdicts cost growth group staircase env.conversation env.endings env.matrix
     env.whole_rows
-    totals report report_text gates scan training workers
+    totals report report_text gates scan extension workers
     overview
     figures
     html_report

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequence_extension.editor.rewards import group_rollouts
+from sequence_extension.editor.rewards import reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.page.questions import all_questions, pose_question
 from sequence_extension.page.quiz import quiz_card, quiz_score, quiz_verdict
@@ -111,7 +111,7 @@ def test_advantage(questions: dict[str, Any]) -> None:
 
 def test_gradient(questions: dict[str, Any]) -> None:
     assert questions["gradient"].right == "0"
-    members = group_rollouts()
+    members = reward_rollouts()
     trained = sum(
         sum(sampled[1:])
         for letter in "ABCD"

@@ -33,7 +33,7 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats import files
 from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue
-from sequence_extension.formats.stream import iter_rollouts
+from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.group import group_advantages
 
 LINE = '{"transitions": [{"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}]}\n'
@@ -259,7 +259,9 @@ def peak_of(lines: Iterator[bytes]) -> tuple[int, int, int]:
     source = Endless(lines)
     tracemalloc.start()
     try:
-        count = sum(isinstance(item, Rollout) for item in iter_rollouts(io.BufferedReader(source)))
+        count = sum(
+            isinstance(item, Rollout) for item in stream_rollouts(io.BufferedReader(source))
+        )
         return tracemalloc.get_traced_memory()[1], source.total, count
     finally:
         tracemalloc.stop()

@@ -22,12 +22,12 @@ from tinker_cookbook.rl.types import TrajectoryGroup
 from tinker_cookbook.utils import ml_log
 
 from sequence_extension import extension_metrics, write_rollouts
-from sequence_extension.cli import command_parser, main
+from sequence_extension.cli import cli_parser, main
 from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.tutor import TutorEnv
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
@@ -45,7 +45,7 @@ def test_commands_are_understood() -> None:
     assert len(commands) >= 5
     for line in commands:
         arguments = line.split("sequence-extension ", 1)[1]
-        assert command_parser().parse_args(shlex.split(arguments)).files == ["captured"]
+        assert cli_parser().parse_args(shlex.split(arguments)).files == ["captured"]
 
 
 GOOD = make_trajectory(([1, 2], [3]), ([1, 2, 3, 4], [5]))
@@ -70,7 +70,7 @@ def test_the_step_of_ci_holds_or_fails(
 @pytest.mark.parametrize(("policy", "holds"), [("plain", True), ("reasoning", False)])
 def test_the_test_of_an_environment(policy: str, holds: bool) -> None:
     """Invariant 3: the scripted tutor through the real loop, on a renderer that strips."""
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     renderer, _ = build_renderer("qwen3", tokenizer)
     scope: dict[str, Any] = {}
     exec(block("def test_my_environment_extends"), scope)

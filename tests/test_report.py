@@ -23,15 +23,15 @@ from rollouts import CASES, case_rollout, picture
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.results import LengthsOnly
-from sequence_extension.report import report_entry, rollout_row
+from sequence_extension.output import output_has_colours
+from sequence_extension.report import report_entry, report_row
 from sequence_extension.report_text import (
     MOST_LISTED_GROUPS,
     Paint,
-    elements_text,
-    rollout_lines,
-    summary_lines,
+    report_text_elements,
+    report_text_rollout,
+    report_text_summary,
 )
-from sequence_extension.streams import has_colours
 from sequence_extension.totals import MAX_GROUPS, Row, Totals, Worst
 
 
@@ -74,17 +74,17 @@ def test_sums_stay_small() -> None:
         totals.add(Row(f"r{number}", 2, 2, group=f"g{number}", processed=5))
     assert (totals.rollouts, totals.processed) == (3 * MAX_GROUPS, 15 * MAX_GROUPS)
     assert len(totals.groups) == MAX_GROUPS
-    lines = summary_lines(totals, Paint(False))
+    lines = report_text_summary(totals, Paint(False))
     assert sum(bool(re.match(r"  g\d", line)) for line in lines) == MOST_LISTED_GROUPS
 
 
 def test_tokens_read_as_text() -> None:
     """Invariant 3."""
     vocab = {1: "caf", 2: "\udcc3", 3: "\udca9", 4: "\n", 5: "\x1b[2J", 6: "<0xE6>"}
-    assert elements_text([1, 2, 3, 4, 1], vocab) == "café↵caf"
-    assert elements_text([1, 9, 8, 2], vocab) == "caf 9 8 <C3>"
-    assert elements_text([5, 6], vocab) == "\\u001b[2J<E6>"
-    assert elements_text([7, picture("a", 3), 7], {}) == '7 [an image of 3 tokens, "a"] 7'
+    assert report_text_elements([1, 2, 3, 4, 1], vocab) == "café↵caf"
+    assert report_text_elements([1, 9, 8, 2], vocab) == "caf 9 8 <C3>"
+    assert report_text_elements([5, 6], vocab) == "\\u001b[2J<E6>"
+    assert report_text_elements([7, picture("a", 3), 7], {}) == '7 [an image of 3 tokens, "a"] 7'
 
 
 class Terminal(io.StringIO):
@@ -96,16 +96,18 @@ def test_colours_change_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 4."""
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
-    assert has_colours(Terminal())
-    assert not has_colours(io.StringIO())
-    assert not has_colours(None)
+    assert output_has_colours(Terminal())
+    assert not output_has_colours(io.StringIO())
+    assert not output_has_colours(None)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not has_colours(Terminal())
+    assert not output_has_colours(Terminal())
     coloured = 0
     for case in CASES:
         diagnosis = diagnose(case_rollout(case))
-        row = rollout_row(diagnosis)
-        plain, painted = (rollout_lines(diagnosis, row, ("x",), Paint(on)) for on in (False, True))
+        row = report_row(diagnosis)
+        plain, painted = (
+            report_text_rollout(diagnosis, row, ("x",), Paint(on)) for on in (False, True)
+        )
         assert [re.sub(r"\x1b\[\d+m", "", line) for line in painted] == plain
         assert all(line.isprintable() for line in plain)
         coloured += painted != plain
@@ -115,11 +117,11 @@ def test_colours_change_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lengths_tell_what_is_certain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Invariant 5: a lower bound in JSON and text, and for the limit on datums."""
     lengths = LengthsOnly("short", ((10, 5), (15, 5), (12, 5), (16, 1)))
-    row = rollout_row(lengths)
+    row = report_row(lengths)
     assert (row.datums, row.lengths_only, row.turns) == (3, True, 4)
     entry: dict[str, Any] = report_entry(lengths)
     assert (entry["datums"], entry["certain_splits"]) == ([], [2, 3])
-    lines = rollout_lines(lengths, row, (), Paint(False))
+    lines = report_text_rollout(lengths, row, (), Paint(False))
     assert "at least 3 datums; turns that cannot extend: 2, 3" in lines[1]
     steps = [{"ob_len": ob, "ac_len": ac} for ob, ac in lengths.lengths]
     file = tmp_path / "train_rollout_summaries.jsonl"
@@ -127,10 +129,10 @@ def test_lengths_tell_what_is_certain(tmp_path: Path, capsys: pytest.CaptureFixt
     for most, code in (("2", 1), ("3", 0)):
         assert main([str(file), "--max-datums", most]) == code
         assert "tokens are needed for more" in capsys.readouterr().out
-    nothing = rollout_row(LengthsOnly("none", (), "g"))
+    nothing = report_row(LengthsOnly("none", (), "g"))
     assert (nothing.datums, nothing.turns) == (0, 0)
     totals = Totals()
-    for each in (nothing, rollout_row(LengthsOnly("short", lengths.lengths, "g"))):
+    for each in (nothing, report_row(LengthsOnly("short", lengths.lengths, "g"))):
         totals.add(each)
     assert (totals.groups["g"].rollouts, totals.groups["g"].datums) == (2, 0)
 

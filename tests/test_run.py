@@ -21,13 +21,13 @@ from load import Tally
 from playwright.sync_api import Locator, Page, expect
 
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.editor.rewards import group_presets
+from sequence_extension.editor.rewards import reward_presets
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import episode_presets
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.overview import WINDOW, overview
-from sequence_extension.wording import cause_name
+from sequence_extension.wording import cause_wording
 
 DEFAULT = "Three turns that extend"
 BUILD = "Build a trajectory"
@@ -552,7 +552,7 @@ def test_each_scenario_shows_its_cause(run_page: Reader) -> None:
         for found in breaks:
             words = verdict(run_page, found.turn)
             # waited for: a run that was under way may have been taken for the answer
-            expect(words).to_contain_text(f"Cause: {cause_name(found.cause)}.")
+            expect(words).to_contain_text(f"Cause: {cause_wording(found.cause)}.")
             expect(words).to_contain_text(f"At position {found.position} of {found.held}")
             expect(words).to_contain_text("Remedy: ")
             shown.add(found.cause)
@@ -597,7 +597,7 @@ def test_sections_read_on_a_phone(phone_page: Reader) -> None:
 def test_other_rewards_move_nothing_below(run_page: Reader, width: int) -> None:
     run_page.page.set_viewport_size({"width": width, "height": 900})
     heights = []
-    for preset in [*group_presets(), next(iter(group_presets()))]:
+    for preset in [*reward_presets(), next(iter(reward_presets()))]:
         run_page.choose("Rewards", preset)
         heights.append(section_heights(run_page)["6. One number per trajectory"])
     assert max(heights) - min(heights) <= 40, heights

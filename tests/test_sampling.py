@@ -19,7 +19,7 @@ from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.sampling import sample_model
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.page.live import SecretField, is_live_editor
 
 KEY = "tml-not-a-real-key"
@@ -80,11 +80,11 @@ class StandInService:
 
 @pytest.fixture
 def stand_in() -> StandInSampler:
-    return StandInSampler(build_renderer("qwen3", offline_tokenizer())[0])
+    return StandInSampler(build_renderer("qwen3", offline_vocabulary())[0])
 
 
 def ask(connect: Any, key: str = KEY, **more: Any) -> tuple[Any, str]:
-    options = {"loader": lambda model: offline_tokenizer(), **more}
+    options = {"loader": lambda model: offline_vocabulary(), **more}
     return sample_model(
         EpisodeSpec(max_generation_tokens=48), "Qwen/Qwen3-8B", key, connect, **options
     )

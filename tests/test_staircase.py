@@ -26,10 +26,10 @@ from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.staircase import staircase_chart
 from sequence_extension.page import idea
 from sequence_extension.staircase import (
-    kept_rollout,
+    staircase_cells,
     staircase_facts,
+    staircase_kept_rollout,
     staircase_tables,
-    story_cells,
 )
 
 Story = tuple[str, str, Diagnosis]
@@ -70,7 +70,7 @@ def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> N
     seen = 0
     for row in tables["steps"].to_dict("records"):
         found = split[row["s"]]
-        told = found if row["panel"] == "split" else diagnose(kept_rollout(found))
+        told = found if row["panel"] == "split" else diagnose(staircase_kept_rollout(found))
         data = first_turns(told, row["shown"])
         trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
         inputs = sum(datum.model_input.length for datum in data)
@@ -83,7 +83,7 @@ def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> N
 
 def test_every_token_of_every_datum_is_drawn_once(stories: list[Story]) -> None:
     for _, _, found in stories:
-        cells = story_cells(found)
+        cells = staircase_cells(found)
         for index, datum in enumerate(found.built.data):
             turns = {span.turn for span in found.spans if span.datum == index}
             drawn: list[str] = []
@@ -99,9 +99,9 @@ def test_every_token_of_every_datum_is_drawn_once(stories: list[Story]) -> None:
 def test_what_is_hatched_was_an_input_before(stories: list[Story]) -> None:
     for title, _, found in stories:
         for entry in found.breaks:
-            cells = [cell for cell in story_cells(found) if cell.turn == entry.turn]
+            cells = [cell for cell in staircase_cells(found) if cell.turn == entry.turn]
             assert sum(cell.tokens for cell in cells if cell.kind == "=") == entry.again, title
-        lost = [cell for cell in story_cells(found) if cell.kind == "."]
+        lost = [cell for cell in staircase_cells(found) if cell.kind == "."]
         assert len(lost) >= sum(
             entry.removed for entry in found.breaks if entry.resumes_datum is None
         )
@@ -109,13 +109,13 @@ def test_what_is_hatched_was_an_input_before(stories: list[Story]) -> None:
 
 def test_the_same_conversation_kept_is_one_datum(stories: list[Story]) -> None:
     for title, _, found in stories:
-        kept = kept_rollout(found)
+        kept = staircase_kept_rollout(found)
         told = diagnose(kept)
         assert len(told.built.data) == 1, title
         assert [turn.ac.tokens for turn in kept.trajectory.transitions] == [
             turn.ac.tokens for turn in found.rollout.trajectory.transitions
         ]
-        assert not any(cell.kind in "=." for cell in story_cells(told))
+        assert not any(cell.kind in "=." for cell in staircase_cells(told))
 
 
 def test_menu_and_steps_are_inside(stories: list[Story]) -> None:

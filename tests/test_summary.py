@@ -11,7 +11,7 @@ from tinker_cookbook.completers import TokensWithLogprobs
 
 from sequence_extension.datums import build_datums
 from sequence_extension.page.summary import summary_misconceptions, summary_table
-from sequence_extension.rollout import token_trajectory
+from sequence_extension.rollout import rollout_trajectory
 
 ROOT = Path(__file__).parent.parent
 SOURCE = (ROOT / "404_sequence_extension.py").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_table_has_a_row_each(told: dict[str, Any]) -> None:
 
 def test_wrong_logprob_counts_cancel_out_only_within_a_datum() -> None:
     for second, refused in (([1, 2, 3, 4, 5], False), ([9, 5], True)):
-        turns = token_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
+        turns = rollout_trajectory([([1, 2], [3, 4]), (second, [6, 7])])
         turns.transitions[0].ac.maybe_logprobs = [-0.1]
         turns.transitions[1].ac.maybe_logprobs = [-0.1, -0.2, -0.3]
         assert (build_datums(turns).error_code == "AssertionError") == refused

@@ -33,7 +33,7 @@ from tinker_cookbook.tool_use import build_agent_tool_env, simple_tool_result, t
 from tinker_cookbook.tool_use.types import ToolResult
 
 from sequence_extension import TokenPreservingEnv
-from sequence_extension.cookbook import wait_for
+from sequence_extension.cookbook import wait_for_cookbook
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env import TokenPreservingBuilder
@@ -41,7 +41,7 @@ from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import ScriptedPolicy, policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import FALLBACK_METRIC, REASON_LOG
-from sequence_extension.env.vocabulary import OFFLINE_VOCABULARY, offline_tokenizer
+from sequence_extension.env.vocabulary import OFFLINE_VOCABULARY, offline_vocabulary
 
 
 def fallbacks(trajectory: Trajectory) -> list[str]:
@@ -56,7 +56,7 @@ def fallbacks(trajectory: Trajectory) -> list[str]:
 @pytest.mark.parametrize("name", renderer_names())
 def test_every_policy_gives_one_datum_or_a_recorded_fallback(name: str) -> None:
     specs = [EpisodeSpec(name, policy, keep_tokens=True) for policy in policy_names()]
-    for spec, episode in zip(specs, run_episodes(specs, offline_tokenizer()), strict=True):
+    for spec, episode in zip(specs, run_episodes(specs, offline_vocabulary()), strict=True):
         assert isinstance(episode, Episode), (spec, episode)
         datums = trajectory_to_data(episode.rollout.trajectory, 1.0)
         assert len(datums) == 1 or fallbacks(episode.rollout.trajectory), spec
@@ -71,7 +71,7 @@ def test_where_nothing_splits_the_prompts_are_the_cookbooks(name: str) -> None:
         for policy in policy_names()
         for kept in (False, True)
     ]
-    episodes = run_episodes(specs, offline_tokenizer())
+    episodes = run_episodes(specs, offline_vocabulary())
     for anew, kept in zip(episodes[::2], episodes[1::2], strict=True):
         assert isinstance(anew, Episode)
         assert isinstance(kept, Episode)
@@ -294,7 +294,7 @@ def test_injected_messages_stand_behind_the_running_sequence(name: str) -> None:
     answers = [with_end(renderer, form.format(text), "own") for text in ("13", "26", "52")]
     script = ScriptEnv(START, FOLLOW)
     env = TokenPreservingEnv(renderer, script)
-    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge()))
+    trajectory = wait_for_cookbook(run_rollout(Replay(answers), env, hooks=Nudge()))
     first, second = trajectory.transitions[:2]
     running = [*first.ob.to_ints(), *first.ac.tokens]
     assert second.ob.to_ints()[: len(running)] == running
@@ -324,7 +324,7 @@ def test_a_prompt_rendered_anew_for_injected_messages_is_on_record(turns: int, b
     renderer = renderer_of("qwen3_disable_thinking")
     answers = [with_end(renderer, text, "own") for text in ("13", "26", "52")[:turns]]
     env = TokenPreservingEnv(renderer, Edited(START, FOLLOW[:turns]))
-    trajectory = wait_for(run_rollout(Replay(answers), env, hooks=Nudge(before)))
+    trajectory = wait_for_cookbook(run_rollout(Replay(answers), env, hooks=Nudge(before)))
     recorded = [turn.metrics.get(FALLBACK_METRIC) for turn in trajectory.transitions]
     assert recorded == [float(before == 2), *[0.0] * (turns - 2), None]
     assert len(trajectory_to_data(trajectory, 1.0)) == before
@@ -340,7 +340,9 @@ def test_an_answer_that_was_cut_and_a_stop_that_a_hook_clears(before: int) -> No
     trajectories = []
     for adapter in (TokenPreservingEnv, EnvFromMessageEnv):
         env = adapter(renderer, ScriptEnv(START, FOLLOW))
-        trajectories.append(wait_for(run_rollout(Replay(answers), env, hooks=Nudge(before))))
+        trajectories.append(
+            wait_for_cookbook(run_rollout(Replay(answers), env, hooks=Nudge(before)))
+        )
     kept, plain = trajectories
     prompts, fresh = (
         [model_input_to_elements(turn.ob) for turn in part.transitions[:before]]
@@ -432,7 +434,7 @@ def test_messages_may_come_in_any_form_that_the_renderer_reads(form: Any) -> Non
     renderer = renderer_of("qwen3")
     listed, _ = replay(renderer, START, FOLLOW, two_answers(renderer))
     env = TokenPreservingEnv(renderer, Formed(START, FOLLOW))
-    formed = wait_for(do_single_rollout(Replay(two_answers(renderer)), env))
+    formed = wait_for_cookbook(do_single_rollout(Replay(two_answers(renderer)), env))
     assert [turn.ob for turn in formed.transitions] == [turn.ob for turn in listed.transitions]
     assert len(trajectory_to_data(formed, 1.0)) == 1
 
@@ -524,23 +526,23 @@ def test_an_environment_of_ones_own_gives_one_datum() -> None:
     renderer = renderer_of("qwen3")
     policy = ScriptedPolicy(renderer, "reasoning")
     sums = [(2, 3), (5, 3), (8, 7)]
-    kept = wait_for(do_single_rollout(policy, TokenPreservingEnv(renderer, Sums(sums))))
-    plain = wait_for(do_single_rollout(policy, EnvFromMessageEnv(renderer, Sums(sums))))
+    kept = wait_for_cookbook(do_single_rollout(policy, TokenPreservingEnv(renderer, Sums(sums))))
+    plain = wait_for_cookbook(do_single_rollout(policy, EnvFromMessageEnv(renderer, Sums(sums))))
     assert [turn.reward for turn in kept.transitions] == [1.0, 1.0, 1.0]
     assert len(trajectory_to_data(kept, 1.0)) == 1
     assert len(trajectory_to_data(plain, 1.0)) == 3
 
 
 def test_a_builder_is_wrapped_and_stays_the_builders_own() -> None:
-    renderer = get_renderer("qwen3", offline_tokenizer(), model_name=OFFLINE_VOCABULARY)
+    renderer = get_renderer("qwen3", offline_vocabulary(), model_name=OFFLINE_VOCABULARY)
     builder = pickle.loads(pickle.dumps(TokenPreservingBuilder(SumsGroup(renderer))))
     policy = ScriptedPolicy(renderer, "reasoning")
-    group = wait_for(do_group_rollout(builder, policy))
+    group = wait_for_cookbook(do_group_rollout(builder, policy))
     assert [len(trajectory_to_data(part, 1.0)) for part in group.trajectories_G] == [1, 1]
     assert group.get_total_rewards() == [3.0, 4.0]
     assert group.metrics_G == [{"place": 0}, {"place": 1}]
     assert builder.logging_tags() == ["sums"]
-    plain = wait_for(do_group_rollout(SumsGroup(renderer), policy))
+    plain = wait_for_cookbook(do_group_rollout(SumsGroup(renderer), policy))
     assert [len(trajectory_to_data(part, 1.0)) for part in plain.trajectories_G] == [3, 3]
 
 
@@ -570,7 +572,7 @@ def test_the_readmes_lines_run() -> None:
     }
     body = "".join(f"    {line}\n" for line in lines.splitlines())
     exec(f"async def main():\n{body}    return group, data", known)
-    group, data = wait_for(known["main"]())
+    group, data = wait_for_cookbook(known["main"]())
     assert len(data) == 1
     assert [len(trajectory_to_data(part, 1.0)) for part in group.trajectories_G] == [1, 1]
 
@@ -605,15 +607,15 @@ class ToolGroup(EnvGroupBuilder):
 def test_the_cookbooks_tool_environment_keeps_its_tokens(name: str) -> None:
     renderer = renderer_of(name)
     builder = ToolGroup(renderer)
-    (env,) = wait_for(builder.make_envs())
-    messages = wait_for(env.message_env.initial_observation())
+    (env,) = wait_for_cookbook(builder.make_envs())
+    messages = wait_for_cookbook(env.message_env.initial_observation())
     answers = []
     for arguments in ('{"a": 6, "b": 7}', '{"a": 13, "b": 13}', None):
         answer: dict[str, Any] = {"role": "assistant", "content": "I add." if arguments else "26"}
         if arguments:
             answer["tool_calls"] = [call("add", arguments, 0)]
         answers.append((sampled(renderer, name, messages, answer), "stop"))
-    group = wait_for(do_group_rollout(TokenPreservingBuilder(builder), Replay(answers)))
+    group = wait_for_cookbook(do_group_rollout(TokenPreservingBuilder(builder), Replay(answers)))
     (trajectory,) = group.trajectories_G
     assert len(trajectory.transitions) == 3
     assert fallbacks(trajectory) == []
@@ -647,7 +649,7 @@ def test_a_step_renders_the_conversation_once(name: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(renderer, "build_generation_prompt", counting)
     env = TokenPreservingEnv(renderer, Watched([message], [[message]] * turns))
-    trajectory = wait_for(do_single_rollout(Replay([(action, "stop")] * turns), env))
+    trajectory = wait_for_cookbook(do_single_rollout(Replay([(action, "stop")] * turns), env))
     assert fallbacks(trajectory) == []
     assert len(set(spent[2:])) == 1
     assert spent[-1] < 3 * trajectory.transitions[0].ob.length

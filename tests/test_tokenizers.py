@@ -28,13 +28,13 @@ from sequence_extension.cli import main
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.tokenizers import (
     TokenizerError,
     TokenTexts,
     load_tokenizer,
-    token_text,
-    token_texts,
+    tokenizer_texts,
+    tokenizer_token_text,
 )
 
 SAMPLE = ["The café in 東京 opens at 9. <think>Why? 🙂</think> Because.", "hello hello there"]
@@ -79,14 +79,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(), st.sampled_from([BYTE_LEVEL, BYTE_FALLBACK, offline_tokenizer()]))
+@given(st.text(), st.sampled_from([BYTE_LEVEL, BYTE_FALLBACK, offline_vocabulary()]))
 def test_texts_tell_the_bytes(text: str, tokenizer: Any) -> None:
     """Invariant 1: also of characters that are cut into several tokens."""
     if "\u2581" in text or any("\ud800" <= char <= "\udfff" for char in text):
         return
     encoded = tokenizer.encode(text)
     tokens = encoded.ids if isinstance(encoded, object) and hasattr(encoded, "ids") else encoded
-    texts = token_texts(tokenizer, tokens)
+    texts = tokenizer_texts(tokenizer, tokens)
     assert "".join(texts[token] for token in tokens).encode("utf-8", "surrogateescape") == (
         text.encode()
     )
@@ -94,8 +94,8 @@ def test_texts_tell_the_bytes(text: str, tokenizer: Any) -> None:
 
 def test_special_tokens_keep_their_names() -> None:
     """Invariant 1: an added token is text, not letters that stand for bytes."""
-    assert token_text(BYTE_LEVEL, BYTE_LEVEL.token_to_id("<|end|>")) == "<|end|>"
-    assert token_text(BYTE_LEVEL, 10**6) is None
+    assert tokenizer_token_text(BYTE_LEVEL, BYTE_LEVEL.token_to_id("<|end|>")) == "<|end|>"
+    assert tokenizer_token_text(BYTE_LEVEL, 10**6) is None
     texts = TokenTexts(BYTE_LEVEL)
     assert (10**6 in texts, -1 in texts, len(list(texts))) == (False, False, len(texts))
 
@@ -217,10 +217,10 @@ def test_a_real_vocabulary_tells_its_bytes(qwen3: Path) -> None:
     tokenizer = load_tokenizer(str(qwen3))
     for text in (*SAMPLE, "naïve\u00a0— 한국어 👩‍👩‍👧 \x00\x1b", "<|im_start|>user\n"):
         tokens = tokenizer.encode(text).ids
-        texts = token_texts(tokenizer, tokens)
+        texts = tokenizer_texts(tokenizer, tokens)
         whole = "".join(texts[token] for token in tokens)
         assert whole.encode("utf-8", "surrogateescape") == text.encode()
-    assert token_text(tokenizer, tokenizer.token_to_id("<|im_end|>")) == "<|im_end|>"
+    assert tokenizer_token_text(tokenizer, tokenizer.token_to_id("<|im_end|>")) == "<|im_end|>"
 
 
 def test_the_matrix_is_the_same_on_a_real_vocabulary(qwen3: Path) -> None:

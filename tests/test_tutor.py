@@ -19,7 +19,7 @@ from sequence_extension.page.episode import episode_view_code
 def test_shown_code_is_the_code_that_runs(built: dict[str, Any]) -> None:
     shown = ast.parse(episode_view_code())
     source = ast.parse(Path(str(inspect.getsourcefile(TutorEnv))).read_text(encoding="utf-8"))
-    for name in ("TutorEnv", "play"):
+    for name in ("TutorEnv", "play_tutor"):
         (left,) = [node for node in shown.body if getattr(node, "name", "") == name]
         (right,) = [node for node in source.body if getattr(node, "name", "") == name]
         right.decorator_list = []  # type: ignore[attr-defined]
@@ -31,6 +31,8 @@ def test_shown_code_runs_on_its_own(built: dict[str, Any]) -> None:
     exec(compile(episode_view_code(), "copied.py", "exec"), copied)
     policy = ScriptedPolicy(built["qwen3"], "reasoning")
     trajectory = asyncio.run(
-        copied["play"](built["qwen3"], policy, copied["TutorEnv"](0, 3), max_generation_tokens=64)
+        copied["play_tutor"](
+            built["qwen3"], policy, copied["TutorEnv"](0, 3), max_generation_tokens=64
+        )
     )
     assert trajectory == episode_of(EpisodeSpec("qwen3", "reasoning")).rollout.trajectory

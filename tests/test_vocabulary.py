@@ -13,15 +13,15 @@ from test_tokenizers import BYTE_LEVEL
 
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.vocabulary import (
-    chat_markers,
+    chat_marker_vocabulary,
     load_vocabulary,
-    offline_tokenizer,
+    offline_vocabulary,
 )
-from sequence_extension.tokenizers import token_texts
+from sequence_extension.tokenizers import tokenizer_texts
 
 
 def test_every_marker_is_one_id_and_no_two_share_it(tokenizer: Any) -> None:
-    markers = chat_markers()
+    markers = chat_marker_vocabulary()
     assert {"<|im_start|>", "<|eot_id|>", "<think>", "</think>", "[gMASK]"} <= set(markers)
     ids = [tokenizer.encode(marker) for marker in markers]
     assert all(len(tokens) == 1 for tokens in ids)
@@ -64,14 +64,14 @@ def test_a_copied_backend_encodes_content_literally(tokenizer: Any) -> None:
 
 def test_one_tokenizer_for_the_whole_process(tokenizer: Any) -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        assert {id(each) for each in pool.map(lambda _: offline_tokenizer(), range(8))} == {
+        assert {id(each) for each in pool.map(lambda _: offline_vocabulary(), range(8))} == {
             id(tokenizer)
         }
 
 
 def test_token_texts_show_specials_and_byte_fragments(tokenizer: Any) -> None:
     tokens = tokenizer.encode("é<|im_end|>🤦")
-    texts = token_texts(tokenizer, [*tokens, *tokens, 10**9])
+    texts = tokenizer_texts(tokenizer, [*tokens, *tokens, 10**9])
     assert set(texts) == set(tokens)  # an id outside the vocabulary has no text
     assert "<|im_end|>" in texts.values()
     assert not any("\ufffd" in text for text in texts.values())

@@ -28,14 +28,14 @@ from sequence_extension.cookbook import (
     Trajectory,
     renderers,
     tinker,
-    wait_for,
+    wait_for_cookbook,
 )
 from sequence_extension.datums import datum_tensor
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.env.conversation import render_turn
+from sequence_extension.env.conversation import render_conversation_turn
 from sequence_extension.env.renderers import build_renderer, renderer_names
-from sequence_extension.env.tutor import play
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.tutor import play_tutor
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.remedies import WARNING_REMEDIES
 from sequence_extension.rollout import Rollout
 
@@ -406,7 +406,7 @@ class Scribe(TokenCompleter):
     async def __call__(self, model_input: Any, stop: Any, **_: Any) -> TokensWithLogprobs:
         messages = self.env.messages
         answer = self.answers[min(self.calls, len(self.answers) - 1)]
-        tokens = render_turn(self.renderer, [*messages, answer], len(messages))[1]
+        tokens = render_conversation_turn(self.renderer, [*messages, answer], len(messages))[1]
         reason: Any = "stop"
         if self.cut == self.calls:
             tokens, reason = tokens[: max(1, len(tokens) // 2)], "length"
@@ -480,7 +480,7 @@ def cut_and_resumed(trajectory: Trajectory, seed: int) -> Trajectory:
 @pytest.mark.filterwarnings("ignore:use_system_prompt")
 def test_clean_rollouts_of_every_renderer_raise_no_warning(seed: int) -> None:
     """Through the real rollout loop; a renderer that refuses a kind of message has none."""
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     played: Counter[str] = Counter()
     turns = 0
     for name in renderer_names():
@@ -491,7 +491,9 @@ def test_clean_rollouts_of_every_renderer_raise_no_warning(seed: int) -> None:
             env = Chat(list(opening), replies)
             scribe = Scribe(renderer, env, answers, cut)
             try:
-                trajectory = wait_for(play(renderer, scribe, env, terminate_on_length=False))
+                trajectory = wait_for_cookbook(
+                    play_tutor(renderer, scribe, env, terminate_on_length=False)
+                )
             except RendererError:  # no reasoning, no tool calls, for this one
                 continue
             played[kind] += 1
@@ -507,10 +509,10 @@ def test_clean_rollouts_of_every_renderer_raise_no_warning(seed: int) -> None:
 @pytest.mark.parametrize("name", ["llama3", "deepseekv3", "qwen3_instruct"])
 def test_faults_in_rollouts_of_real_renderers_are_seen(name: str) -> None:
     """The same rollouts with the token lost that separates an answer from what follows."""
-    renderer, _ = build_renderer(name, offline_tokenizer())
+    renderer, _ = build_renderer(name, offline_vocabulary())
     _, opening, answers, replies, _ = list(conversations(1))[2]  # few shots
     env = Chat(list(opening), replies)
-    trajectory = wait_for(play(renderer, Scribe(renderer, env, answers, None), env))
+    trajectory = wait_for_cookbook(play_tutor(renderer, Scribe(renderer, env, answers, None), env))
     lost: set[int] = set()
     turns = []
     for span, turn in zip(

@@ -10,7 +10,7 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec
 from sequence_extension.env.matrix import matrix_table
 from sequence_extension.env.policies import policy_names
-from sequence_extension.env.whole_rows import REASONS, always_splitting, whole_row_reasons
+from sequence_extension.env.whole_rows import REASONS, whole_row_reasons, whole_row_renderers
 from sequence_extension.page.matrix import matrix_prose_view
 
 QUESTION, ANSWER = "What is 8 + 8?", "It is 16."
@@ -32,7 +32,9 @@ def test_each_renderer_that_always_splits_has_one_reason(
     split = table.pivot(index="renderer", columns="policy", values="datums") > 1
     named = [name for members in reasons.values() for name in members]
     assert (
-        sorted(named) == sorted(always_splitting(table)) == sorted(split.index[split.all(axis=1)])
+        sorted(named)
+        == sorted(whole_row_renderers(table))
+        == sorted(split.index[split.all(axis=1)])
     )
     assert len(set(named)) == len(named) > 0
     assert "other" not in reasons

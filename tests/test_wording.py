@@ -16,16 +16,16 @@ from rollouts import (
 
 from sequence_extension.break_table import (
     break_table,
-    break_title,
+    break_table_title,
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.elements import image_label
+from sequence_extension.elements import image_element_label
 from sequence_extension.page.verdicts import verdict_list_view
 from sequence_extension.page.views import break_view
 from sequence_extension.remedies import remedy
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import break_headline, cause_sentence, turn_words
+from sequence_extension.wording import break_headline_wording, cause_sentence_wording, turn_wording
 
 
 def test_verdicts_name_place_cause_and_remedy() -> None:
@@ -65,7 +65,7 @@ def test_words_of_every_case(case: dict[str, Any]) -> None:
             assert "None" not in sentence
             assert not re.search(r"\b1 (action |observation )?tokens", sentence)
     for found in diagnosis.breaks:
-        assert break_title(diagnosis, found).startswith(f"Turn {found.turn} splits: ")
+        assert break_table_title(diagnosis, found).startswith(f"Turn {found.turn} splits: ")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
@@ -128,15 +128,15 @@ def test_a_sentence_and_a_remedy_for_every_cause_and_place() -> None:
             for bounded in (None, "Stopped."):
                 item = replace(base, cause=cause, lost=lost, bounded=bounded)
                 assert remedy(item).endswith(".")
-                assert cause_sentence(item).endswith(".")
-                assert break_headline(item).startswith("Turn 1 splits: ")
+                assert cause_sentence_wording(item).endswith(".")
+                assert break_headline_wording(item).startswith("Turn 1 splits: ")
     assert base.lost == "action"
 
 
 def test_one_word_for_what_became_of_a_turn() -> None:
     turns = [([], []), ([1, 2], [3]), ([1, 2, 3, 4], [5]), ([1], [6])]
     diagnosis = diagnose(make_rollout(*turns))
-    assert [turn_words(span) for span in diagnosis.spans] == [
+    assert [turn_wording(span) for span in diagnosis.spans] == [
         "opens datum 0",
         "opens datum 0",
         "extends, stays in datum 0",
@@ -145,7 +145,7 @@ def test_one_word_for_what_became_of_a_turn() -> None:
     assert [verdict.label for verdict in verdicts(diagnosis)] == [
         "opens", "opens", "extends", "splits",
     ]  # fmt: skip
-    assert turn_words(diagnosis.spans[2], refused=True) == "would extend, stay in datum 0"
+    assert turn_wording(diagnosis.spans[2], refused=True) == "would extend, stay in datum 0"
 
 
 def test_texts_are_escaped_wherever_html_is_made() -> None:
@@ -196,7 +196,7 @@ def test_images_are_called_by_their_names() -> None:
     assert 'got an image of 4 tokens, "frameA-again"' in said
     for unnamed in (b"\x89PNG\r\n", b"x" * 60, b"two\nlines", b""):
         chunk = tinker.types.ImageChunk(data=unnamed, format="png", expected_tokens=4)
-        assert image_label(chunk) == "an image of 4 tokens"
+        assert image_element_label(chunk) == "an image of 4 tokens"
 
 
 def test_an_empty_observation_behind_a_prompt_is_another_matter() -> None:

@@ -21,7 +21,13 @@ from sequence_extension.cli import main
 from sequence_extension.formats.stream import MAX_FILE_ISSUES
 from sequence_extension.scan import Item, Wanted, scan_file
 from sequence_extension.troubles import Trouble
-from sequence_extension.workers import Part, Result, file_parts, merge, read_part
+from sequence_extension.workers import (
+    Part,
+    Result,
+    merge_worker_parts,
+    read_worker_part,
+    worker_file_parts,
+)
 
 CASES = (Path(__file__).parent / "cases.jsonl").read_bytes().splitlines()
 TURN: dict[str, Any] = {"ob": [1, 2], "ac": [3], "logprobs": [-0.5]}
@@ -41,11 +47,11 @@ LINES = [
 
 
 def at_once(part: Part) -> Callable[[], Result]:
-    return lambda: read_part(part)
+    return lambda: read_worker_part(part)
 
 
 def in_parts(path: Path, wanted: Wanted, size: int) -> list[Item | Trouble]:
-    return list(merge(iter(file_parts(str(path), wanted, size)), at_once, 3))
+    return list(merge_worker_parts(iter(worker_file_parts(str(path), wanted, size)), at_once, 3))
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +73,10 @@ def test_parts_give_what_one_reader_gives(
 def test_rollouts_are_read_in_several_parts(file: Path) -> None:
     """Invariant 1: or the test above tests nothing."""
     file.write_bytes(b"\n".join(CASES))
-    parts = list(file_parts(str(file), Wanted(), 4_000))
+    parts = list(worker_file_parts(str(file), Wanted(), 4_000))
     assert len(parts) > 3
-    assert all(read_part(part).alone for part in parts)
-    assert sum(len(read_part(part).items) for part in parts) == len(CASES)
+    assert all(read_worker_part(part).alone for part in parts)
+    assert sum(len(read_worker_part(part).items) for part in parts) == len(CASES)
 
 
 def test_the_bound_on_issues_holds_over_parts(file: Path) -> None:

@@ -1,5 +1,5 @@
 """The editor of section 2: drafts as typed, scenarios, shared addresses."""
 
-from sequence_extension import modules_of
+from sequence_extension import package_modules
 
-__getattr__ = modules_of(__name__)
+__getattr__ = package_modules(__name__)

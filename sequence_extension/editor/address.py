@@ -12,14 +12,14 @@ import pydantic
 from sequence_extension.editor.drafts import MAX_DRAFT_TURNS, TurnDraft
 from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario
-from sequence_extension.text import shown
+from sequence_extension.text import shown_text
 
 # The edited turns in the page's address: characters there, bytes once inflated.
 MAX_STATE_CHARS = 2_000
 MAX_STATE_BYTES = 100_000
 
 
-def encode_drafts(drafts: Sequence[TurnDraft]) -> str:
+def encode_address(drafts: Sequence[TurnDraft]) -> str:
     """Turns as typed, as text for an address: JSON, deflated, in URL-safe base64.
 
     Fields that have their default value are left out.
@@ -36,8 +36,8 @@ def encode_drafts(drafts: Sequence[TurnDraft]) -> str:
     return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
 
-def decode_drafts(text: str) -> tuple[TurnDraft, ...]:
-    """The inverse of `encode_drafts`, for text that anyone may have written.
+def decode_address(text: str) -> tuple[TurnDraft, ...]:
+    """The inverse of `encode_address`, for text that anyone may have written.
 
     Raises:
         FieldError: One plain sentence. Nothing is evaluated, and at most MAX_STATE_BYTES bytes
@@ -83,7 +83,7 @@ def read_address(
     if isinstance(key, str) and key in listed:
         scenario = listed[key]
     elif key is not None:
-        named = shown(key) if isinstance(key, str) else "that is given more than once"
+        named = shown_text(key) if isinstance(key, str) else "that is given more than once"
         notes.append(
             f"The address asks for a scenario {named}, which is not on the menu; "
             f"“{scenario.title}” is shown."
@@ -92,7 +92,7 @@ def read_address(
     turns = parameters.get("turns")
     if turns is not None:
         try:
-            drafts = decode_drafts(turns if isinstance(turns, str) else "?")
+            drafts = decode_address(turns if isinstance(turns, str) else "?")
         except FieldError as error:
             notes.append(str(error))
     return scenario, drafts, " ".join(notes)
@@ -117,9 +117,9 @@ def address_of(
     }
     if drafts == scenario.drafts:
         return parameters, "Copy the page's address to share this scenario."
-    packed = encode_drafts(drafts)
+    packed = encode_address(drafts)
     try:
-        readable = decode_drafts(packed) == drafts
+        readable = decode_address(packed) == drafts
     except FieldError:  # too many characters, or too many once inflated
         readable = False
     if not readable:

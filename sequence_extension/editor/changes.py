@@ -8,14 +8,14 @@ from typing import Any
 from sequence_extension.editor.fields import (
     MAX_FIELD_CHARS,
     FieldError,
-    elements_text,
-    parse_elements,
+    field_elements_text,
+    parse_field_elements,
 )
-from sequence_extension.text import shown
+from sequence_extension.text import shown_text
 
 
 @dataclass
-class Changes:
+class HistoryChanges:
     """What becomes of each position of a history; positions count it before any change.
 
     Attributes:
@@ -77,7 +77,7 @@ class Changes:
         """
         own = removed == 1 and position in self.instead
         inside = not removed and self.instead.get(position) == self.instead.get(position - 1) == []
-        before = Changes(
+        before = HistoryChanges(
             {at: new for at, new in self.before.items() if at < position + removed},
             {at: put for at, put in self.instead.items() if at < position},
         )
@@ -117,11 +117,11 @@ class Changes:
             new, put = self.before.get(position), self.instead.get(position)
             if new:
                 close()
-                entries.append(f"{position}+: {elements_text(new)}")
+                entries.append(f"{position}+: {field_elements_text(new)}")
             if put is None or put:
                 close()
             if put:
-                entries.append(f"{position}: {elements_text(put)}")
+                entries.append(f"{position}: {field_elements_text(put)}")
             elif put is not None:
                 if removed and removed[-1] != position - 1:
                     close()
@@ -155,7 +155,7 @@ def parse_change(text: str, count: int) -> Change:
     match = re.fullmatch(r"([0-9]{1,9})\s*(\+|-\s*([0-9]{1,9}))?\s*:(.*)", text, re.DOTALL)
     if match is None:
         raise FieldError(
-            f": {shown(text)} is not a change. Type `7: 13` to replace, `7-9:` to remove or "
+            f": {shown_text(text)} is not a change. Type `7: 13` to replace, `7-9:` to remove or "
             "`7+: 13 14` to insert; separate changes with `;`."
         )
     first, inserts = int(match[1]), match[2] == "+"
@@ -163,28 +163,30 @@ def parse_change(text: str, count: int) -> Change:
     end = count if inserts else count - 1
     if end < 0:
         raise FieldError(
-            f": {shown(text)} has nothing to change, because no history is carried here. Clear "
+            f": {shown_text(text)} has nothing to change, because no history is carried here. "
+            "Clear "
             "this field."
         )
     if max(first, last) > end:
         raise FieldError(
-            f": {shown(text)} is outside the carried history. Type a position from 0 to {end}."
+            f": {shown_text(text)} is outside the carried history. Type a position from 0 to {end}."
         )
     if last < first:
-        raise FieldError(f": {shown(text)} runs backwards. Type `{last}-{first}:` instead.")
+        raise FieldError(f": {shown_text(text)} runs backwards. Type `{last}-{first}:` instead.")
     try:
-        new = parse_elements(match[4])
+        new = parse_field_elements(match[4])
     except FieldError as error:
         raise FieldError(f", {error}") from None
     if inserts and not new:
         raise FieldError(
-            f": {shown(text)} inserts nothing. Type the tokens to insert after the colon, as in "
+            f": {shown_text(text)} inserts nothing. Type the tokens to insert after the colon, as "
+            "in "
             f"`{first}+: 13`."
         )
     return Change(first, last, inserts, new)
 
 
-def parse_changes(text: str, count: int) -> Changes:
+def parse_changes(text: str, count: int) -> HistoryChanges:
     """The changes of one edits field.
 
     Their order does not matter, except among insertions before one and the same position.
@@ -196,7 +198,7 @@ def parse_changes(text: str, count: int) -> Changes:
     Raises:
         FieldError: The rest of a sentence that begins with the name of the field.
     """
-    result = Changes()
+    result = HistoryChanges()
     if len(text) > MAX_FIELD_CHARS:
         raise FieldError(
             f"holds {len(text):,} characters, but the editor reads at most {MAX_FIELD_CHARS:,}."
@@ -214,14 +216,15 @@ def parse_changes(text: str, count: int) -> Changes:
         for position in range(change.first, change.last + 1):
             if position in result.instead:
                 raise FieldError(
-                    f"change {index}: {shown(typed)} touches position {position} a second time. "
+                    f"change {index}: {shown_text(typed)} touches position {position} a second "
+                    "time. "
                     "Change every position once."
                 )
             result.instead[position] = change.new if position == change.first else []
     return result
 
 
-def apply_edits(history: Sequence[Any], text: str) -> list[Any]:
+def apply_changes(history: Sequence[Any], text: str) -> list[Any]:
     """The carried history (previous observation + previous action) after the changes of `text`.
 
     Raises:

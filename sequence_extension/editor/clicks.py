@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sequence_extension.editor.changes import Changes, parse_changes
+from sequence_extension.editor.changes import HistoryChanges, parse_changes
 from sequence_extension.editor.drafts import TurnDraft
-from sequence_extension.editor.fields import FieldError, elements_text, parse_elements
-from sequence_extension.rollout import made_up_logprob
+from sequence_extension.editor.fields import FieldError, field_elements_text, parse_field_elements
+from sequence_extension.rollout import rollout_logprob
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Click:
 
 
 @contextlib.contextmanager
-def named(turn: int, field: str) -> Iterator[None]:
+def name_click_field(turn: int, field: str) -> Iterator[None]:
     """What cannot be read inside names its turn and field."""
     try:
         yield
@@ -41,7 +41,7 @@ def named(turn: int, field: str) -> Iterator[None]:
         raise FieldError(f"Turn {turn}, {field} {error}") from None
 
 
-def turn_parts(
+def click_turn_parts(
     turn: int, draft: TurnDraft, history: Sequence[Any]
 ) -> tuple[list[Any], list[Any], list[int]]:
     """What a turn keeps of the history, what its observation adds, and its action.
@@ -49,17 +49,17 @@ def turn_parts(
     Raises:
         FieldError: A field cannot be read; names turn and field.
     """
-    with named(turn, "history"):
+    with name_click_field(turn, "history"):
         edits = draft.edits if draft.history == "edits" else ""
         changes = parse_changes(edits, len(history))
-    with named(turn, "observation"):
-        observation = parse_elements(draft.ob)
-    with named(turn, "action"):
-        action = parse_elements(draft.ac, images=False)
+    with name_click_field(turn, "observation"):
+        observation = parse_field_elements(draft.ob)
+    with name_click_field(turn, "action"):
+        action = parse_field_elements(draft.ac, images=False)
     return [] if draft.history == "replaces" else changes.made(history), observation, action
 
 
-def histories(drafts: Sequence[TurnDraft]) -> list[list[Any]]:
+def click_histories(drafts: Sequence[TurnDraft]) -> list[list[Any]]:
     """What each turn would carry over: the previous observation + action, as flat elements.
 
     Raises:
@@ -67,24 +67,24 @@ def histories(drafts: Sequence[TurnDraft]) -> list[list[Any]]:
     """
     carried: list[list[Any]] = [[]]
     for turn, draft in enumerate(drafts):
-        kept, observation, action = turn_parts(turn, draft, carried[-1])
+        kept, observation, action = click_turn_parts(turn, draft, carried[-1])
         carried.append([*kept, *observation, *action])
     return carried[:-1]
 
 
-def edited(items: list[Any], index: int, click: Click, new: Sequence[Any]) -> list[Any]:
+def clicked_items(items: list[Any], index: int, click: Click, new: Sequence[Any]) -> list[Any]:
     """A list after the click at one of its indices."""
     until = index + (click.what != "insert")
     return [*items[:index], *new, *items[until:]]
 
 
-def edit_history(draft: TurnDraft, history: list[Any], click: Click, new: list[Any]) -> TurnDraft:
+def click_history(draft: TurnDraft, history: list[Any], click: Click, new: list[Any]) -> TurnDraft:
     """A click on a token that the turn carries over becomes a change to the history."""
     text = draft.edits if draft.history == "edits" else ""
-    changes: Changes = parse_changes(text, len(history))
+    changes: HistoryChanges = parse_changes(text, len(history))
     part, index, position = changes.place(history, click.position)
     if position is None:
-        part[:] = edited(part, index, click, new)
+        part[:] = clicked_items(part, index, click, new)
     elif click.what == "insert":
         changes.before.setdefault(position, []).extend(new)
     else:
@@ -92,7 +92,7 @@ def edit_history(draft: TurnDraft, history: list[Any], click: Click, new: list[A
     return replace(draft, history="edits", edits=changes.text())
 
 
-def edit_logprobs(draft: TurnDraft, index: int, click: Click, count: int) -> str:
+def click_logprobs(draft: TurnDraft, index: int, click: Click, count: int) -> str:
     """The logprobs field after a click in the action, so that each token keeps its own.
 
     Args:
@@ -105,10 +105,10 @@ def edit_logprobs(draft: TurnDraft, index: int, click: Click, count: int) -> str
     typed = [piece for piece in pieces if piece not in ("...", "…")]
     if draft.logprobs.strip().lower() == "auto" or index >= len(typed):
         return draft.logprobs
-    made_up = [f"{made_up_logprob(click.turn, index + at):g}" for at in range(count)]
+    made_up = [f"{rollout_logprob(click.turn, index + at):g}" for at in range(count)]
     if click.what == "replace":
         made_up[:1] = [typed[index]][:count]
-    return " ".join([*edited(typed, index, click, made_up), *pieces[len(typed) :]])
+    return " ".join([*clicked_items(typed, index, click, made_up), *pieces[len(typed) :]])
 
 
 def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, ...]:
@@ -120,15 +120,17 @@ def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, .
     """
     if not 0 <= click.turn < len(drafts):
         raise FieldError(f"There is no turn {click.turn}.")
-    draft, history = drafts[click.turn], histories(drafts[: click.turn + 1])[click.turn]
-    kept, observation, action = turn_parts(click.turn, draft, history)
+    draft, history = drafts[click.turn], click_histories(drafts[: click.turn + 1])[click.turn]
+    kept, observation, action = click_turn_parts(click.turn, draft, history)
     carried = len(kept)
     start = carried + len(observation)
     in_action = click.position > start or (
         click.position == start and (click.what != "insert" or click.part == "action")
     )
     try:
-        new = [] if click.what == "delete" else parse_elements(click.text, images=not in_action)
+        new = (
+            [] if click.what == "delete" else parse_field_elements(click.text, images=not in_action)
+        )
     except FieldError as error:
         # named as the editor names the place; which of several tokens it is, the text shows
         problem = re.sub(r"^index \d+:", "", str(error)).strip()
@@ -140,18 +142,18 @@ def apply_click(drafts: Sequence[TurnDraft], click: Click) -> tuple[TurnDraft, .
         raise FieldError(f"Turn {click.turn} has no position {click.position}.")
     if in_action:
         index = click.position - start
-        text = elements_text(edited(action, index, click, new))
-        changed = replace(draft, ac=text, logprobs=edit_logprobs(draft, index, click, len(new)))
+        text = field_elements_text(clicked_items(action, index, click, new))
+        changed = replace(draft, ac=text, logprobs=click_logprobs(draft, index, click, len(new)))
     elif click.position >= carried:
-        text = elements_text(edited(observation, click.position - carried, click, new))
+        text = field_elements_text(clicked_items(observation, click.position - carried, click, new))
         changed = replace(draft, ob=text)
     else:
-        changed = edit_history(draft, history, click, new)
-    later = carry_on(drafts[click.turn + 1 :], start + len(action), click, len(new))
+        changed = click_history(draft, history, click, new)
+    later = carry_click_on(drafts[click.turn + 1 :], start + len(action), click, len(new))
     return (*drafts[: click.turn], changed, *later)
 
 
-def carry_on(
+def carry_click_on(
     drafts: Sequence[TurnDraft], count: int, click: Click, inserted: int
 ) -> list[TurnDraft]:
     """The later turns, with their changes to the history kept at the tokens that they name.
@@ -176,5 +178,7 @@ def carry_on(
                 if reached is None:
                     break
                 count, position = kept, reached
-            count += len(parse_elements(draft.ob)) + len(parse_elements(draft.ac, images=False))
+            count += len(parse_field_elements(draft.ob)) + len(
+                parse_field_elements(draft.ac, images=False)
+            )
     return result

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Transition
-from sequence_extension.edits import common_prefix_length
+from sequence_extension.edits import unedited_prefix_length
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.rollout import Rollout
 
 
-def python_list(items: Sequence[str], prefix: str = "") -> str:
+def code_list(items: Sequence[str], prefix: str = "") -> str:
     """Items as a Python list that wraps at 88 columns after `prefix`."""
     line = ", ".join(items)
     if len(prefix) + len(line) + 2 <= 88:
@@ -33,7 +33,7 @@ def number_code(value: float) -> str:
     return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
 
 
-def token_lines(rollout: Rollout, pictures: dict[Any, str]) -> list[str]:
+def code_token_lines(rollout: Rollout, pictures: dict[Any, str]) -> list[str]:
     """The lists of tokens; an observation that extends is what it extends plus what is new.
 
     Args:
@@ -53,17 +53,17 @@ def token_lines(rollout: Rollout, pictures: dict[Any, str]) -> list[str]:
         observation = model_input_to_elements(transition.ob)
         start = f"ob_{turn} = "
         new = observation
-        if turn and common_prefix_length(held, observation) == len(held):
+        if turn and unedited_prefix_length(held, observation) == len(held):
             start += f"ob_{turn - 1} + ac_{turn - 1} + "
             new = observation[len(held) :]
-        lines.append(start + python_list([element(item) for item in new], start))
+        lines.append(start + code_list([element(item) for item in new], start))
         start = f"ac_{turn} = "
-        lines.append(start + python_list([str(token) for token in transition.ac.tokens], start))
+        lines.append(start + code_list([str(token) for token in transition.ac.tokens], start))
         held = [*observation, *transition.ac.tokens]
     return lines
 
 
-def transition_lines(turn: int, transition: Transition, to_input: str) -> list[str]:
+def code_transition_lines(turn: int, transition: Transition, to_input: str) -> list[str]:
     """One transition of the list.
 
     Args:
@@ -72,7 +72,7 @@ def transition_lines(turn: int, transition: Transition, to_input: str) -> list[s
     """
     start = "            maybe_logprobs="
     given = transition.ac.maybe_logprobs
-    logprobs = "None" if given is None else python_list([number_code(x) for x in given], start)
+    logprobs = "None" if given is None else code_list([number_code(x) for x in given], start)
     lines = [
         "    Transition(",
         f"        ob={to_input}(ob_{turn}),",
@@ -110,7 +110,7 @@ def rollout_to_code(rollout: Rollout, advantage: float = 1.0) -> str:
     transitions = rollout.trajectory.transitions
     masked = any(PARSE_ERROR_MASKED_METRIC_KEY in item.metrics for item in transitions)
     pictures: dict[tuple[str, bytes, int | None], str] = {}
-    tokens = token_lines(rollout, pictures)
+    tokens = code_token_lines(rollout, pictures)
     to_input = "to_input" if pictures else "tinker.ModelInput.from_ints"
     names = [*(["PARSE_ERROR_MASKED_METRIC_KEY"] if masked else []), "Trajectory", "Transition"]
     images = [
@@ -131,7 +131,7 @@ def rollout_to_code(rollout: Rollout, advantage: float = 1.0) -> str:
         *(
             line
             for turn, transition in enumerate(transitions)
-            for line in transition_lines(turn, transition, to_input)
+            for line in code_transition_lines(turn, transition, to_input)
         ),
         "]",
         "trajectory = Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty())",

@@ -12,16 +12,16 @@ from sequence_extension.cookbook import (
     Transition,
     tinker,
 )
-from sequence_extension.editor.changes import apply_edits
+from sequence_extension.editor.changes import apply_changes
 from sequence_extension.editor.fields import (
     FieldError,
-    parse_elements,
-    parse_logprobs,
-    parse_reward,
+    parse_field_elements,
+    parse_field_logprobs,
+    parse_field_reward,
 )
 from sequence_extension.elements import elements_to_model_input
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 T = TypeVar("T")
 
@@ -75,12 +75,14 @@ class FieldIssue:
     unmatched: bool = False
 
 
-def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> list[FieldIssue]:
+def draft_logprob_notes(
+    turn: int, logprobs: Sequence[float] | None, count: int
+) -> list[FieldIssue]:
     """What the cookbook lets pass, or refuses with its own error, about one turn's logprobs."""
     if logprobs is None:
         message = (
             f"Turn {turn} reports no logprobs, so no training data can be made. "
-            f"Type `auto` or {count_of(count, 'number')}."
+            f"Type `auto` or {count_text(count, 'number')}."
         )
         return [FieldIssue(turn, "logprobs", message, fatal=False, unmatched=True)]
     notes: list[str] = []
@@ -89,8 +91,8 @@ def logprob_notes(turn: int, logprobs: Sequence[float] | None, count: int) -> li
         difference = abs(len(logprobs) - count)
         advice = f"Remove {difference}" if len(logprobs) > count else f"Add {difference}"
         notes.append(
-            f"Turn {turn} has {count_of(count, 'action token')} but "
-            f"{count_of(len(logprobs), 'logprob')}. {advice}, or type `auto`."
+            f"Turn {turn} has {count_text(count, 'action token')} but "
+            f"{count_text(len(logprobs), 'logprob')}. {advice}, or type `auto`."
         )
     for index, value in enumerate(logprobs):
         if not math.isfinite(value):
@@ -127,7 +129,7 @@ class TurnFields:
     reward: float
 
 
-def read_fields(turn: int, draft: TurnDraft) -> tuple[TurnFields, list[FieldIssue]]:
+def read_draft(turn: int, draft: TurnDraft) -> tuple[TurnFields, list[FieldIssue]]:
     """The fields of one turn; where one cannot be read it is empty, and an issue says why."""
     issues: list[FieldIssue] = []
 
@@ -139,19 +141,19 @@ def read_fields(turn: int, draft: TurnDraft) -> tuple[TurnFields, list[FieldIssu
             return empty
 
     nothing: list[Any] = []
-    new = read("ob", "observation", lambda: parse_elements(draft.ob), nothing)
-    action = read("ac", "action", lambda: parse_elements(draft.ac, images=False), nothing)
+    new = read("ob", "observation", lambda: parse_field_elements(draft.ob), nothing)
+    action = read("ac", "action", lambda: parse_field_elements(draft.ac, images=False), nothing)
     count, readable = len(action), not any(issue.field == "ac" for issue in issues)
     logprobs = read(
-        "logprobs", "logprobs", lambda: parse_logprobs(draft.logprobs, turn, count), None
+        "logprobs", "logprobs", lambda: parse_field_logprobs(draft.logprobs, turn, count), None
     )
     if readable and not any(issue.field == "logprobs" for issue in issues):
-        issues += logprob_notes(turn, logprobs, count)
-    reward = read("reward", "reward", lambda: parse_reward(draft.reward), 0.0)
+        issues += draft_logprob_notes(turn, logprobs, count)
+    reward = read("reward", "reward", lambda: parse_field_reward(draft.reward), 0.0)
     return TurnFields(new, action, logprobs, reward), issues
 
 
-def length_issue(
+def draft_length_issue(
     turn: int, model_input: tinker.ModelInput, fields: TurnFields
 ) -> FieldIssue | None:
     """What is doubtful about the length of a turn; fatal where it is too long for the editor."""
@@ -210,16 +212,16 @@ def drafts_to_rollout(
     # None: an earlier turn could not be read, so what this turn would carry is unknown.
     history: list[Any] | None = []
     for turn, draft in enumerate(drafts):
-        fields, problems = read_fields(turn, draft)
+        fields, problems = read_draft(turn, draft)
         carried: list[Any] | None = [] if draft.history == "replaces" else history
         if draft.history == "edits" and carried is not None:
             try:
-                carried = apply_edits(carried, draft.edits)
+                carried = apply_changes(carried, draft.edits)
             except FieldError as error:
                 problems.append(FieldIssue(turn, "edits", f"Turn {turn}, history {error}"))
         if carried is not None and not any(issue.fatal for issue in problems):
             model_input = elements_to_model_input([*carried, *fields.new])
-            if (doubt := length_issue(turn, model_input, fields)) is not None:
+            if (doubt := draft_length_issue(turn, model_input, fields)) is not None:
                 problems.append(doubt)
         issues += problems
         if carried is None or any(issue.fatal for issue in problems):

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from sequence_extension.elements import MAX_TOKEN_ID, image_chunk
-from sequence_extension.rollout import made_up_logprob
-from sequence_extension.text import shown
+from sequence_extension.elements import MAX_TOKEN_ID, image_element
+from sequence_extension.rollout import rollout_logprob
+from sequence_extension.text import shown_text
 
 # Bounds of the editor of section 2: characters and entries of one field, turns, and tokens
 # of one turn with its history. Longer rollouts are read in section 10.
@@ -39,7 +39,7 @@ def split_field(text: str, pattern: str) -> list[str]:
     return pieces
 
 
-def parse_token_id(piece: str) -> int:
+def parse_field_token(piece: str) -> int:
     """One token id, 0 to 2**31 - 1.
 
     Raises:
@@ -51,34 +51,34 @@ def parse_token_id(piece: str) -> int:
             return value
     if re.fullmatch(r"\+?[0-9]+", piece):
         raise FieldError(
-            f"{shown(piece)} is larger than any token id. Type a number up to {MAX_TOKEN_ID}."
+            f"{shown_text(piece)} is larger than any token id. Type a number up to {MAX_TOKEN_ID}."
         )
     if re.fullmatch(r"-[0-9]+", piece):
         raise FieldError(
-            f"{shown(piece)} is negative. Token ids start at 0: type {shown(piece[1:])} "
+            f"{shown_text(piece)} is negative. Token ids start at 0: type {shown_text(piece[1:])} "
             "or another id."
         )
     if piece.startswith("image"):
         raise FieldError(
-            f"{shown(piece)} is not a token id. An image is written `image(frameA, 4)`: "
+            f"{shown_text(piece)} is not a token id. An image is written `image(frameA, 4)`: "
             "a name and its number of tokens."
         )
-    raise FieldError(f"{shown(piece)} is not a token id. Type a whole number such as 300.")
+    raise FieldError(f"{shown_text(piece)} is not a token id. Type a whole number such as 300.")
 
 
-def element_text(element: Any) -> str:
-    """A flat element as `parse_elements` reads it: a token id, or `image(name, tokens)`."""
+def field_element_text(element: Any) -> str:
+    """A flat element as `parse_field_elements` reads it: a token id, or `image(name, tokens)`."""
     if isinstance(element, int):
         return str(element)
     return f"image({element.data.decode('utf-8', 'surrogatepass')}, {element.expected_tokens})"
 
 
-def elements_text(elements: Iterable[Any]) -> str:
-    """Flat elements as `parse_elements` reads them."""
-    return " ".join(map(element_text, elements))
+def field_elements_text(elements: Iterable[Any]) -> str:
+    """Flat elements as `parse_field_elements` reads them."""
+    return " ".join(map(field_element_text, elements))
 
 
-def parse_elements(text: str, images: bool = True) -> list[Any]:
+def parse_field_elements(text: str, images: bool = True) -> list[Any]:
     """Token ids and `image(name, tokens)` as flat elements (an image is one element).
 
     Args:
@@ -93,30 +93,30 @@ def parse_elements(text: str, images: bool = True) -> list[Any]:
     for index, piece in enumerate(pieces):
         try:
             if not (piece.startswith("image(") and piece.endswith(")")):
-                elements.append(parse_token_id(piece))
+                elements.append(parse_field_token(piece))
                 continue
             if not images:
                 raise FieldError(
-                    f"{shown(piece)} cannot be sampled. Images belong in an observation: "
+                    f"{shown_text(piece)} cannot be sampled. Images belong in an observation: "
                     "type token ids here."
                 )
             name, _, size = (part.strip() for part in piece[6:-1].partition(","))
             if not name or not re.fullmatch(r"[0-9]{1,9}", size):
                 raise FieldError(
-                    f"{shown(piece)} needs a name and a number of tokens. "
+                    f"{shown_text(piece)} needs a name and a number of tokens. "
                     "Type for example `image(frameA, 4)`."
                 )
             if not 1 <= int(size) <= MAX_FIELD_TOKENS:
                 raise FieldError(
-                    f"{shown(piece)} has {int(size):,} tokens. Type 1 to {MAX_FIELD_TOKENS:,}."
+                    f"{shown_text(piece)} has {int(size):,} tokens. Type 1 to {MAX_FIELD_TOKENS:,}."
                 )
-            elements.append(image_chunk(name, int(size)))
+            elements.append(image_element(name, int(size)))
         except FieldError as error:
             raise FieldError(f"index {index}: {error}") from None
     return elements
 
 
-def parse_logprobs(text: str, turn: int, count: int) -> list[float] | None:
+def parse_field_logprobs(text: str, turn: int, count: int) -> list[float] | None:
     """The logprobs of one action.
 
     Args:
@@ -128,14 +128,14 @@ def parse_logprobs(text: str, turn: int, count: int) -> list[float] | None:
         FieldError: The rest of a sentence that begins with the name of the field.
     """
     if text.strip().lower() == "auto":
-        return [made_up_logprob(turn, index) for index in range(count)]
+        return [rollout_logprob(turn, index) for index in range(count)]
     if not text.strip():
         return None
     pieces = split_field(text, r"[^\s,\[\]]+")
     values: list[float] = []
     for index, piece in enumerate(pieces):
         if piece in ("...", "…") and index == len(pieces) - 1:
-            values.extend(made_up_logprob(turn, later) for later in range(index, count))
+            values.extend(rollout_logprob(turn, later) for later in range(index, count))
             break
         if piece.lower() in ("null", "none"):
             values.append(math.nan)
@@ -146,13 +146,13 @@ def parse_logprobs(text: str, turn: int, count: int) -> list[float] | None:
             values.append(float(piece))
         except ValueError:
             raise FieldError(
-                f"index {index}: {shown(piece)} is not a number. Type one such as -0.3, "
+                f"index {index}: {shown_text(piece)} is not a number. Type one such as -0.3, "
                 "or `auto` alone for made-up ones."
             ) from None
     return values
 
 
-def parse_reward(text: str) -> float:
+def parse_field_reward(text: str) -> float:
     """A finite reward.
 
     Raises:
@@ -163,6 +163,6 @@ def parse_reward(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        what = shown(text.strip()) if text.strip() else "empty"
+        what = shown_text(text.strip()) if text.strip() else "empty"
         raise FieldError(f"is {what}, not a finite number. Type one such as 0 or 1.5.")
     return value

@@ -8,11 +8,11 @@ from sequence_extension.cookbook import (
     TokenCompleter,
     Trajectory,
     do_single_rollout,
-    wait_for,
+    wait_for_cookbook,
 )
-from sequence_extension.editor.fields import FieldError, parse_reward
-from sequence_extension.rollout import Rollout, token_trajectory
-from sequence_extension.text import count_of
+from sequence_extension.editor.fields import FieldError, parse_field_reward
+from sequence_extension.rollout import Rollout, rollout_trajectory
+from sequence_extension.text import count_text
 
 # Bound of a reward typed in section 6: larger ones do not fit a cell.
 MAX_REWARD = 1_000_000.0
@@ -31,7 +31,7 @@ class OverBudgetEnv(Env):
         raise RuntimeError("The rollout loop never steps an environment that is over budget.")
 
 
-def group_rollouts() -> dict[str, Rollout]:
+def reward_rollouts() -> dict[str, Rollout]:
     """Eight rollouts of one prompt, each of another shape, by letter.
 
     `Rollout.name` says what happened. Rewards are 0: `assemble_group` sets them.
@@ -42,7 +42,7 @@ def group_rollouts() -> dict[str, Rollout]:
     shapes: dict[str, tuple[str, Trajectory]] = {
         "A": (
             "three turns that extend",
-            token_trajectory(
+            rollout_trajectory(
                 [
                     (prompt, first),
                     (extended, second),
@@ -52,15 +52,15 @@ def group_rollouts() -> dict[str, Rollout]:
         ),
         "B": (
             "two turns that extend",
-            token_trajectory([(prompt, [210, 211]), ([*prompt, 210, 211, 310], [410, 411])]),
+            rollout_trajectory([(prompt, [210, 211]), ([*prompt, 210, 211, 310], [410, 411])]),
         ),
         "C": (
             "context reset after turn 0",
-            token_trajectory([(prompt, first), ([100, 320, 321], [420, 421])]),
+            rollout_trajectory([(prompt, first), ([100, 320, 321], [420, 421])]),
         ),
         "D": (
             "reasoning stripped from history",
-            token_trajectory(
+            rollout_trajectory(
                 [
                     (prompt, [230, 231, 201]),
                     ([*prompt, 201, 300], [230, 231, 401]),
@@ -70,14 +70,14 @@ def group_rollouts() -> dict[str, Rollout]:
         ),
         "E": (
             "first prompt over budget",
-            wait_for(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
+            wait_for_cookbook(do_single_rollout(TokenCompleter(), OverBudgetEnv())),
         ),
         "F": (
             "turn 0 did not parse, is masked",
-            token_trajectory([(prompt, [240, 241]), ([*prompt, 240, 241, 340], second)], [0]),
+            rollout_trajectory([(prompt, [240, 241]), ([*prompt, 240, 241, 340], second)], [0]),
         ),
-        "G": ("one turn", token_trajectory([(prompt, first)])),
-        "H": ("one long turn", token_trajectory([(prompt, [250, 251, 252, 253, 254, 255])])),
+        "G": ("one turn", rollout_trajectory([(prompt, first)])),
+        "H": ("one long turn", rollout_trajectory([(prompt, [250, 251, 252, 253, 254, 255])])),
     }
     return {
         letter: Rollout(name, trajectory, group="tutor")
@@ -85,8 +85,8 @@ def group_rollouts() -> dict[str, Rollout]:
     }
 
 
-def group_presets() -> dict[str, dict[str, str]]:
-    """Named sets of rewards for `group_rollouts`: one text per letter, empty leaves it out."""
+def reward_presets() -> dict[str, dict[str, str]]:
+    """Named sets of rewards for `reward_rollouts`: one text per letter, empty leaves it out."""
     return {
         "Six rollouts, mixed rewards": {
             "A": "0 0 1",
@@ -139,7 +139,7 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
     rewards: list[float] = []
     for turn, word in enumerate(words):
         try:
-            rewards.append(parse_reward(word))
+            rewards.append(parse_field_reward(word))
         except FieldError as error:
             problem = str(error).replace("`", '"')
             return None, f"Rollout {name}, turn {turn}: the reward {problem}"
@@ -150,7 +150,7 @@ def parse_rewards(text: str, turns: int, name: str) -> tuple[tuple[float, ...] |
             )
     if len(rewards) != turns:
         return None, (
-            f"Rollout {name} has {count_of(turns, 'turn')} but "
-            f"{count_of(len(rewards), 'reward')}: give one number per turn."
+            f"Rollout {name} has {count_text(turns, 'turn')} but "
+            f"{count_text(len(rewards), 'reward')}: give one number per turn."
         )
     return tuple(rewards), None

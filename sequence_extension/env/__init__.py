@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sequence_extension import modules_of
+from sequence_extension import package_modules
 
 if TYPE_CHECKING:
     from sequence_extension.env.token_preserving import TokenPreservingBuilder, TokenPreservingEnv
 
 __all__ = ["TokenPreservingBuilder", "TokenPreservingEnv"]
 
-_module = modules_of(__name__)
+_module = package_modules(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,14 +15,18 @@ from sequence_extension.cookbook import (
     tinker,
 )
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.edits import common_prefix_length
+from sequence_extension.edits import unedited_prefix_length
 from sequence_extension.elements import elements_to_model_input, model_input_to_elements
-from sequence_extension.env.renderers import build_renderer, own_warnings, renderer_names
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.renderers import (
+    build_renderer,
+    collect_renderer_warnings,
+    renderer_names,
+)
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB, Rollout
-from sequence_extension.text import first_sentence
-from sequence_extension.tokenizers import token_texts
-from sequence_extension.wording import cause_name
+from sequence_extension.text import first_sentence_text
+from sequence_extension.tokenizers import tokenizer_texts
+from sequence_extension.wording import cause_wording
 
 # Tokens of a generation prompt that a finished answer may leave out (an opened <think>).
 GENERATION_SUFFIX_TOKENS = 8
@@ -45,7 +49,9 @@ class ConversationRollout:
     notes: tuple[str, ...] = ()
 
 
-def render_turn(renderer: Any, messages: Sequence[Any], index: int) -> tuple[Any, Any, str]:
+def render_conversation_turn(
+    renderer: Any, messages: Sequence[Any], index: int
+) -> tuple[Any, Any, str]:
     """The prompt before one assistant message, and that message as sampled tokens.
 
     The prompt is `build_generation_prompt` of the messages before it. The answer is what the
@@ -71,7 +77,7 @@ def render_turn(renderer: Any, messages: Sequence[Any], index: int) -> tuple[Any
         train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE,
     )
     finished = model_input_to_elements(example)
-    shared = common_prefix_length(prompt, finished)
+    shared = unedited_prefix_length(prompt, finished)
     action = finished[shared:]
     dropped = prompt[shared:]
     if len(dropped) > GENERATION_SUFFIX_TOKENS:
@@ -88,13 +94,13 @@ def render_turn(renderer: Any, messages: Sequence[Any], index: int) -> tuple[Any
     return prompt, action, note
 
 
-def unwritten_parts(
+def conversation_unwritten_parts(
     renderer: Any, messages: Sequence[Any], index: int, action: Sequence[int]
 ) -> list[str]:
     """Names of what the renderer leaves out of an answer: it renders the same without.
 
     Args:
-        renderer, messages, index: As for `render_turn`.
+        renderer, messages, index: As for `render_conversation_turn`.
         action: The answer's tokens as rendered whole.
     """
     message = messages[index]
@@ -108,7 +114,9 @@ def unwritten_parts(
     unwritten: list[str] = []
     for name, without in reduced.items():
         try:
-            same = render_turn(renderer, [*messages[:index], without], index)[1] == action
+            same = (
+                render_conversation_turn(renderer, [*messages[:index], without], index)[1] == action
+            )
         except Exception:  # without it the answer cannot be written at all, so it is written
             same = False
         if same:
@@ -116,13 +124,13 @@ def unwritten_parts(
     return unwritten
 
 
-def plain_reasoning(
+def conversation_plain_reasoning(
     renderer: Any, messages: Sequence[Any], index: int, written: Sequence[int]
 ) -> str:
     """What becomes of reasoning that an answer holds as plain text, not as a thinking part.
 
     Args:
-        renderer, messages, index: As for `render_turn`.
+        renderer, messages, index: As for `render_conversation_turn`.
         written: The end of the prompt and the answer's tokens.
     """
     content = messages[index]["content"]
@@ -151,7 +159,7 @@ def conversation_rollout(
     because whether turns extend depends on the tokens alone.
 
     Args:
-        messages: From `parse_conversation`.
+        messages: From `parse_messages`.
         renderer: A cookbook renderer.
         name: Name of the rollout.
     """
@@ -161,13 +169,13 @@ def conversation_rollout(
     seen: set[int] = set()
     for index in turns:
         try:
-            with own_warnings() as caught:
-                observation, action, note = render_turn(renderer, messages, index)
-                unwritten = unwritten_parts(renderer, messages, index, action)
+            with collect_renderer_warnings() as caught:
+                observation, action, note = render_conversation_turn(renderer, messages, index)
+                unwritten = conversation_unwritten_parts(renderer, messages, index, action)
         except Exception as error:  # whatever a renderer raises becomes the sentence
             return ConversationRollout(
                 None,
-                issues=(f"Message {index} cannot be rendered: {first_sentence(error)}.",),
+                issues=(f"Message {index} cannot be rendered: {first_sentence_text(error)}.",),
             )
         if note:
             notes.append(f"Message {index}: {note}")
@@ -178,8 +186,8 @@ def conversation_rollout(
         )
         if isinstance(messages[index]["content"], str) and "</think>" in messages[index]["content"]:
             tail = [at for at in observation[-GENERATION_SUFFIX_TOKENS:] if isinstance(at, int)]
-            notes.append(plain_reasoning(renderer, messages, index, [*tail, *action]))
-        notes.extend(f"The renderer warns: {first_sentence(entry)}." for entry in caught)
+            notes.append(conversation_plain_reasoning(renderer, messages, index, [*tail, *action]))
+        notes.extend(f"The renderer warns: {first_sentence_text(entry)}." for entry in caught)
         seen.update(element for element in observation if isinstance(element, int))
         seen.update(action)
         transitions.append(
@@ -195,14 +203,14 @@ def conversation_rollout(
     rollout = Rollout(
         name=name,
         trajectory=Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()),
-        vocab=token_texts(renderer.tokenizer, sorted(seen)),
+        vocab=tokenizer_texts(renderer.tokenizer, sorted(seen)),
     )
     return ConversationRollout(rollout, tuple(turns), notes=tuple(dict.fromkeys(notes)))
 
 
 def conversation_everywhere(messages: Sequence[Any]) -> pd.DataFrame:
     """One conversation under every renderer that can be built: turns, datums, first cause."""
-    tokenizer = offline_tokenizer()
+    tokenizer = offline_vocabulary()
     rows = []
     for name in renderer_names():
         renderer, problem = build_renderer(name, tokenizer)
@@ -217,14 +225,14 @@ def conversation_everywhere(messages: Sequence[Any]) -> pd.DataFrame:
             {
                 "renderer": name,
                 "datums/turns": f"{len(diagnosis.built.data)}/{len(diagnosis.spans)}",
-                "first break": f"turn {split.turn}, {cause_name(split.cause)}" if split else "",
+                "first break": f"turn {split.turn}, {cause_wording(split.cause)}" if split else "",
                 "note": " ".join(result.notes),
             }
         )
     return pd.DataFrame(rows)
 
 
-def renderers_alike(table: pd.DataFrame) -> pd.DataFrame:
+def conversation_renderers_alike(table: pd.DataFrame) -> pd.DataFrame:
     """`conversation_everywhere` with one row for all renderers that it says the same of."""
     facts = ["datums/turns", "first break", "note"]
     alike = table.groupby(facts, sort=False)["renderer"].agg(", ".join).reset_index()

@@ -9,7 +9,7 @@ from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, StopReaso
 from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
-from sequence_extension.text import count_of, number_text
+from sequence_extension.text import count_text, number_text
 from sequence_extension.turns import walk_turns
 
 
@@ -22,7 +22,7 @@ def explain_ending(episode: Episode) -> str:
     spans = walk_turns(episode.rollout.trajectory)
     sentences: list[str] = []
     for turn, transition in enumerate(episode.rollout.trajectory.transitions):
-        event = turn_event(episode, turn)
+        event = turn_ending(episode, turn)
         if event:
             sentences.append(event)
         broken_call = transition.logs.get("parse_failure_kind") == "content"
@@ -51,24 +51,24 @@ def explain_ending(episode: Episode) -> str:
     return " ".join(sentences)
 
 
-def turn_event(episode: Episode, turn: int) -> str:
+def turn_ending(episode: Episode, turn: int) -> str:
     """What befell one turn: cut, over budget, or unreadable; "" for an ordinary one."""
     transition = episode.rollout.trajectory.transitions[turn]
     metrics = transition.metrics
     if "truncated_turn" in transition.logs or metrics.get("max_tokens_reached"):
-        return cut_sentence(episode, turn)
+        return cut_ending_sentence(episode, turn)
     if metrics.get("context_overflow"):
-        return overflow_sentence(episode, turn)
-    return parse_sentence(episode, turn) if metrics.get("parse_error") else ""
+        return overflow_ending_sentence(episode, turn)
+    return unparsed_ending_sentence(episode, turn) if metrics.get("parse_error") else ""
 
 
-def next_prompt_length(episode: Episode) -> int:
+def ending_prompt_length(episode: Episode) -> int:
     """Tokens of the prompt that the conversation at the end would make."""
     prompt = episode.renderer.build_generation_prompt(list(episode.messages))
     return int(prompt.length)
 
 
-def cut_sentence(episode: Episode, turn: int) -> str:
+def cut_ending_sentence(episode: Episode, turn: int) -> str:
     """An answer that was cut, or a first prompt that left no room for one."""
     spec = episode.spec
     transition = episode.rollout.trajectory.transitions[turn]
@@ -87,7 +87,7 @@ def cut_sentence(episode: Episode, turn: int) -> str:
             "tokens are trained all the same."
         )
     return (
-        f"The first prompt takes {next_prompt_length(episode)} tokens. With the "
+        f"The first prompt takes {ending_prompt_length(episode)} tokens. With the "
         f"{spec.max_generation_tokens} reserved for an answer that is over the budget of "
         f"{spec.max_trajectory_tokens}, so the model was never asked; the cookbook calls "
         f"this stop `{episode.stop_reason}` all the same. What is left is "
@@ -96,7 +96,7 @@ def cut_sentence(episode: Episode, turn: int) -> str:
     )
 
 
-def overflow_sentence(episode: Episode, turn: int) -> str:
+def overflow_ending_sentence(episode: Episode, turn: int) -> str:
     """A next prompt over budget, and the reward that it cost."""
     spec = episode.spec
     transition = episode.rollout.trajectory.transitions[turn]
@@ -106,14 +106,14 @@ def overflow_sentence(episode: Episode, turn: int) -> str:
     )
     return (
         f"Turn {turn} was answered, but the next prompt would take "
-        f"{next_prompt_length(episode)} tokens; with the {spec.max_generation_tokens} reserved "
+        f"{ending_prompt_length(episode)} tokens; with the {spec.max_generation_tokens} reserved "
         f"for an answer that is over the budget of {spec.max_trajectory_tokens}. The rollout "
         f"ended there, and turn {turn} got `context_overflow_reward`, "
         f"{number_text(transition.reward)}{instead}."
     )
 
 
-def parse_sentence(episode: Episode, turn: int) -> str:
+def unparsed_ending_sentence(episode: Episode, turn: int) -> str:
     """An answer, or a tool call in it, that does not parse."""
     transition = episode.rollout.trajectory.transitions[turn]
     reward = number_text(transition.reward)
@@ -146,7 +146,7 @@ def parse_sentence(episode: Episode, turn: int) -> str:
     )
 
 
-def turn_facts(episode: Episode) -> pd.DataFrame:
+def endings_turn_facts(episode: Episode) -> pd.DataFrame:
     """One row per turn, read from the trajectory: tokens, reward, metrics, logs."""
 
     def pairs(facts: Mapping[str, Any]) -> str:
@@ -199,9 +199,9 @@ def endings_table(presets: Mapping[str, EpisodeSpec]) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("")
 
 
-def episode_headline(diagnosis: Diagnosis, stop_reason: str | None) -> str:
+def ending_headline(diagnosis: Diagnosis, stop_reason: str | None) -> str:
     """What came of an episode in one line, for markdown."""
     turns = len(diagnosis.spans)
     built = diagnosis.built
-    made = built.error_message or count_of(len(built.data), "datum")
-    return f"{count_of(turns, 'turn')}, {made}; stop reason `{stop_reason or 'none'}`"
+    made = built.error_message or count_text(len(built.data), "datum")
+    return f"{count_text(turns, 'turn')}, {made}; stop reason `{stop_reason or 'none'}`"

@@ -12,16 +12,16 @@ from sequence_extension.cookbook import (
     TokenCompleter,
     TokensWithLogprobs,
     Trajectory,
-    wait_for,
+    wait_for_cookbook,
 )
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.renderers import build_renderer
 from sequence_extension.env.token_preserving import TokenPreservingEnv
-from sequence_extension.env.tutor import TutorEnv, play
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.tutor import TutorEnv, play_tutor
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.rollout import Rollout
-from sequence_extension.tokenizers import token_texts
+from sequence_extension.tokenizers import tokenizer_texts
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ async def play_episode(
             heard.append(len(env.messages))
             return await pupil(*args, **kwargs)
 
-    trajectory = await play(
+    trajectory = await play_tutor(
         renderer,
         Listener(),
         env,
@@ -162,15 +162,15 @@ async def play_episode(
     return Episode(
         spec=spec,
         rollout=Rollout(
-            f"{spec.renderer}, {spec.policy}", trajectory, token_texts(renderer.tokenizer, seen)
+            f"{spec.renderer}, {spec.policy}", trajectory, tokenizer_texts(renderer.tokenizer, seen)
         ),
         messages=tuple(messages),
-        lines=tuple(transcript_lines(trajectory, messages, heard, renderer.tokenizer)),
+        lines=tuple(episode_transcript_lines(trajectory, messages, heard, renderer.tokenizer)),
         renderer=renderer,
     )
 
 
-def transcript_lines(
+def episode_transcript_lines(
     trajectory: Trajectory, messages: Sequence[Any], heard: Sequence[int], tokenizer: Any
 ) -> list[Line]:
     """The bubbles of an episode: before each answer what the tutor had added by then.
@@ -185,14 +185,14 @@ def transcript_lines(
     start = 0
     for turn, transition in enumerate(trajectory.transitions):
         end = heard[turn] if turn < len(heard) else len(messages)
-        lines += tutor_lines(turn, messages[start:end])
+        lines += episode_tutor_lines(turn, messages[start:end])
         start = end
         if turn < len(heard):
             lines.append(Line(turn, "pupil", str(tokenizer.decode(list(transition.ac.tokens)))))
-    return lines + tutor_lines(max(len(trajectory.transitions) - 1, 0), messages[start:])
+    return lines + episode_tutor_lines(max(len(trajectory.transitions) - 1, 0), messages[start:])
 
 
-def tutor_lines(turn: int, messages: Sequence[Any]) -> list[Line]:
+def episode_tutor_lines(turn: int, messages: Sequence[Any]) -> list[Line]:
     """The messages that the tutor added, as bubbles."""
     return [
         Line(turn, "tutor", str(message["content"]))
@@ -211,7 +211,7 @@ def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> 
     Returns:
         For each spec its episode, or the reason it has none in one sentence.
     """
-    vocabulary = offline_tokenizer() if tokenizer is None else tokenizer
+    vocabulary = offline_vocabulary() if tokenizer is None else tokenizer
     names = dict.fromkeys(spec.renderer for spec in specs)
     renderer_of = {name: build_renderer(name, vocabulary) for name in names}
     memo_of: dict[str, dict[tuple[str, str, bool], list[int]]] = {name: {} for name in names}
@@ -237,7 +237,7 @@ def run_episodes(specs: Sequence[EpisodeSpec], tokenizer: Any | None = None) -> 
                 played.append(f"{spec.renderer} cannot play {spec.policy}: {detail[:200]}")
         return played
 
-    result: list[Episode | str] = wait_for(play_all())
+    result: list[Episode | str] = wait_for_cookbook(play_all())
     return result
 
 
@@ -265,7 +265,7 @@ def episode_presets() -> dict[str, EpisodeSpec]:
     }
 
 
-def spec_of(values: Mapping[str, Any]) -> EpisodeSpec:
+def episode_spec(values: Mapping[str, Any]) -> EpisodeSpec:
     """The controls of section 7 as a spec; a budget of 0 is no budget."""
     policy = ParseErrorPolicy(
         max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True

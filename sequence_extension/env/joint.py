@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sequence_extension.cookbook import renderers
-from sequence_extension.edits import common_prefix_length
+from sequence_extension.edits import unedited_prefix_length
 from sequence_extension.elements import model_input_to_elements
 
 # Two answers that no tokenizer confuses, whatever follows them.
@@ -47,7 +47,7 @@ class Ending:
     own: bool
 
 
-def shared_end(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+def joint_shared_end(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """The longest common suffix of two sequences."""
     length = 0
     for mine, other in zip(reversed(left), reversed(right), strict=False):
@@ -57,12 +57,12 @@ def shared_end(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     return list(left[len(left) - length :])
 
 
-def prompt_elements(renderer: Any, messages: Sequence[Any]) -> list[Any]:
+def joint_prompt_elements(renderer: Any, messages: Sequence[Any]) -> list[Any]:
     """The generation prompt of a conversation as flat elements."""
     return list(model_input_to_elements(renderer.build_generation_prompt(list(messages))))
 
 
-def finished_elements(renderer: Any, messages: Sequence[Any]) -> list[Any]:
+def joint_finished_elements(renderer: Any, messages: Sequence[Any]) -> list[Any]:
     """A finished conversation, as the model is trained to end it, as flat elements."""
     example, _ = renderer.build_supervised_example(
         list(messages), train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
@@ -70,7 +70,7 @@ def finished_elements(renderer: Any, messages: Sequence[Any]) -> list[Any]:
     return list(model_input_to_elements(example))
 
 
-def probe_answers(answer: Any) -> Iterator[Any]:
+def joint_probe_answers(answer: Any) -> Iterator[Any]:
     """Two answers of the same shape that differ in their last word.
 
     With tool calls, which stand behind the text, the arguments of the last call differ; ids
@@ -92,7 +92,7 @@ def probe_answers(answer: Any) -> Iterator[Any]:
         }
 
 
-def sample_call() -> Any:
+def joint_probe_call() -> Any:
     """A tool call to look at a renderer's way of writing them."""
     body = renderers.ToolCall.FunctionBody(name="f", arguments="{}")
     return renderers.ToolCall(function=body, id="functions.f:0")
@@ -101,7 +101,7 @@ def sample_call() -> Any:
 _ENDINGS: WeakKeyDictionary[Any, dict[tuple[bool, bool], Ending]] = WeakKeyDictionary()
 
 
-def renderer_ending(renderer: Any, answer: Any) -> Ending:
+def joint_ending(renderer: Any, answer: Any) -> Ending:
     """The `Ending` of answers like this one; looked up once per renderer and kind."""
     kind = (bool(answer.get("tool_calls")), bool(answer["content"]))
     try:
@@ -114,13 +114,15 @@ def renderer_ending(renderer: Any, answer: Any) -> Ending:
 
 
 def _ask_ending(renderer: Any, calls: bool, content: bool) -> Ending:
-    """`renderer_ending`, asked with four short renderings."""
+    """`joint_ending`, asked with four short renderings."""
     model: dict[str, Any] = {"role": "assistant", "content": "x" if content or not calls else ""}
     if calls:
-        model["tool_calls"] = [sample_call()]
-    conversations = [[PROBE_PROMPT, answer] for answer in probe_answers(model)]
-    finished = shared_end(*(finished_elements(renderer, talk) for talk in conversations))
-    followed = shared_end(*(prompt_elements(renderer, talk) for talk in conversations))
+        model["tool_calls"] = [joint_probe_call()]
+    conversations = [[PROBE_PROMPT, answer] for answer in joint_probe_answers(model)]
+    finished = joint_shared_end(
+        *(joint_finished_elements(renderer, talk) for talk in conversations)
+    )
+    followed = joint_shared_end(*(joint_prompt_elements(renderer, talk) for talk in conversations))
     start = 0
     if calls:
         start = _end_start(renderer, finished)
@@ -135,14 +137,14 @@ def _ask_ending(renderer: Any, calls: bool, content: bool) -> Ending:
 
 def _end_start(renderer: Any, finished: Sequence[Any]) -> int:
     """Where the end begins behind a tool call: as it does behind text, else at a stop token."""
-    plain = list(renderer_ending(renderer, {"content": "x"}).sampled)
+    plain = list(joint_ending(renderer, {"content": "x"}).sampled)
     if plain and list(finished[-len(plain) :]) == plain:
         return len(finished) - len(plain)
     stops = renderer.get_stop_sequences()
     return next((at for at, token in enumerate(finished) if token in stops), len(finished))
 
 
-def tokens_behind(
+def joint_tokens_behind(
     renderer: Any, answer: Any, new: Sequence[Any]
 ) -> tuple[list[Any], list[Any], bool]:
     """What history writes behind an answer: (its end, the new messages and the header, whole).
@@ -157,15 +159,18 @@ def tokens_behind(
         sampled, because a part of it is the header of another message than the one that
         follows; `end` is then what the two share.
     """
-    ending = renderer_ending(renderer, answer)
-    behind = shared_end(
-        *(prompt_elements(renderer, [PROBE_PROMPT, probe, *new]) for probe in probe_answers(answer))
+    ending = joint_ending(renderer, answer)
+    behind = joint_shared_end(
+        *(
+            joint_prompt_elements(renderer, [PROBE_PROMPT, probe, *new])
+            for probe in joint_probe_answers(answer)
+        )
     )
     closers, sampled = list(ending.closers), list(ending.sampled)
     if behind[: len(closers)] != closers:
         raise JointUnknown("end_unclear", "the renderer closes this tool call in an unknown way")
     behind = behind[len(closers) :]
-    length = common_prefix_length(behind, sampled)
+    length = unedited_prefix_length(behind, sampled)
     # In history another token may stand in the place of the end: what follows it is then the
     # header as behind the end itself.
     replaced = ending.own and len(sampled) == 1 and ending.header[:1] == tuple(behind[1:2])
@@ -189,20 +194,20 @@ class Tail:
     rest: list[Any]
 
 
-def tail_behind(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence[int]) -> Tail:
+def joint_tail(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence[int]) -> Tail:
     """The tokens that follow a sampled answer in the next prompt.
 
     An end that was sampled is not written again, one that is missing is supplied.
 
     Args:
-        renderer, answer, new: As for `tokens_behind`.
+        renderer, answer, new: As for `joint_tokens_behind`.
         action: The answer as sampled.
 
     Raises:
         JointUnknown: The tail cannot be told for certain.
     """
-    ending = renderer_ending(renderer, answer)
-    end, rest, whole = tokens_behind(renderer, answer, new)
+    ending = joint_ending(renderer, answer)
+    end, rest, whole = joint_tokens_behind(renderer, answer, new)
     stops = renderer.get_stop_sequences()
     if any(token in stops for token in action[:-1]):
         raise JointUnknown("end_inside", "the answer goes on behind its end token")
@@ -229,7 +234,7 @@ def tail_behind(renderer: Any, answer: Any, new: Sequence[Any], action: Sequence
     return Tail(end, end[len(_written(renderer, action, end)) :], rest)
 
 
-def ends_with(renderer: Any, whole: Sequence[Any], tail: Tail) -> bool:
+def joint_ends_with(renderer: Any, whole: Sequence[Any], tail: Tail) -> bool:
     """Whether a rendering ends with an answer's end and what follows it, token by token.
 
     The end is compared as text where the rendering has drawn it into the answer's last token
@@ -257,11 +262,11 @@ def _ends_otherwise(renderer: Any, action: Sequence[int], stops: Sequence[Any]) 
 
 def _own_ends(renderer: Any) -> set[Any]:
     """Last tokens of the ends that a renderer writes itself, for either kind of answer."""
-    answers: list[Any] = [{"content": "x"}, {"content": "x", "tool_calls": [sample_call()]}]
+    answers: list[Any] = [{"content": "x"}, {"content": "x", "tool_calls": [joint_probe_call()]}]
     ends: set[Any] = set()
     for answer in answers:
         try:
-            ends.update(renderer_ending(renderer, answer).sampled[-1:])
+            ends.update(joint_ending(renderer, answer).sampled[-1:])
         except Exception:  # a renderer without tool calls
             continue
     return ends

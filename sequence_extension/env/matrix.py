@@ -7,15 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from sequence_extension.break_table import break_words
+from sequence_extension.break_table import break_table_words
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
 from sequence_extension.env.token_preserving import REASON_LOG
-from sequence_extension.env.vocabulary import offline_tokenizer
-from sequence_extension.text import count_of, visible_text
-from sequence_extension.wording import cause_name
+from sequence_extension.env.vocabulary import offline_vocabulary
+from sequence_extension.text import count_text, visible_text
+from sequence_extension.wording import cause_wording
 
 # A renderer's claim beside one rollout: a mark, and what it says.
 VERDICTS = {
@@ -27,7 +27,7 @@ VERDICTS = {
 }
 
 
-def claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
+def matrix_claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
     """A key of `VERDICTS`: what a renderer claims beside what a rollout showed.
 
     Args:
@@ -81,11 +81,11 @@ def matrix_row(spec: EpisodeSpec, episode: Episode | str) -> dict[str, Any]:
     row["refused"] = next(
         (str(logs[REASON_LOG]) for logs in episode.logs if REASON_LOG in logs), ""
     )
-    row["verdict"] = claim_verdict(claims, turns, row["datums"])
+    row["verdict"] = matrix_claim_verdict(claims, turns, row["datums"])
     row["breaks"] = len(diagnosis.breaks)
     if diagnosis.breaks:
         first = diagnosis.breaks[0]
-        before, held, came = break_words(diagnosis, first)
+        before, held, came = break_table_words(diagnosis, first)
         row.update(
             turn=first.turn,
             position=first.position,
@@ -121,7 +121,7 @@ def matrix_table(
     ]
     return pd.DataFrame(
         matrix_row(spec, episode)
-        for spec, episode in zip(specs, run_episodes(specs, offline_tokenizer()), strict=True)
+        for spec, episode in zip(specs, run_episodes(specs, offline_vocabulary()), strict=True)
     )
 
 
@@ -143,12 +143,12 @@ def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     return both.dropna(subset=["datums_before", "datums_after"]).reset_index(drop=True)
 
 
-def cell_count(datums: Any, turns: Any) -> str:
+def matrix_cell_count(datums: Any, turns: Any) -> str:
     """Datums over turns, as a cell of the matrix shows them; ? where there is none."""
     return "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
 
 
-def cell_words(
+def matrix_cell_words(
     label: str, members: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A cell in words: what came of it and where it first breaks; and the texts at the break.
@@ -159,7 +159,7 @@ def cell_words(
             break differently, the first one's break is told, by its name.
     """
     first = members[0]
-    count = "no datum" if pd.isna(first["datums"]) else count_of(int(first["datums"]), "datum")
+    count = "no datum" if pd.isna(first["datums"]) else count_text(int(first["datums"]), "datum")
     made = count if pd.isna(first["datums"]) else f"{count} of {first['turns']:.0f} turns"
     ending = "" if first["ending"] == "completed" else first["reason"] or first["ending"]
     what = f"{label}, pupil {first['policy']}: {made}; {VERDICTS[first['verdict']][1]}"
@@ -172,12 +172,12 @@ def cell_words(
     place = f"turn {first['turn']:.0f}, position {first['position']:.0f}"
     before, held, came = (visible_text(first[name], 60) for name in names[3:])
     return (
-        (what, f"first break{whose}: {place}: {cause_name(first['cause'])}"),
+        (what, f"first break{whose}: {place}: {cause_wording(first['cause'])}"),
         (f"both had: {before}", f"held: {held}", f"the next prompt has: {came}"),
     )
 
 
-def group_name(names: Sequence[str]) -> str:
+def matrix_group_name(names: Sequence[str]) -> str:
     """What renderers that behave alike are called in one row."""
     if len(names) == 1:
         return names[0]
@@ -212,7 +212,7 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
     ]
     listed.sort(key=lambda group: (order[group[0]], -group[2]))
     groups = pd.DataFrame(listed, columns=["claims", "members", "split"])
-    groups["label"] = groups["members"].map(group_name)
+    groups["label"] = groups["members"].map(matrix_group_name)
     groups["note"] = [f"{count} of {table['policy'].nunique()}" for count in groups["split"]]
     # of those that claim it, the one that splits most; of the others, the one that splits least
     for at in groups.index[groups["claims"] == "yes"][:1]:
@@ -225,7 +225,7 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
 def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
     """The matrix as a table, a row per renderer: counts and mark of each cell."""
     told = [
-        f"{cell_count(datums, turns)} {VERDICTS[verdict][0]}".strip()
+        f"{matrix_cell_count(datums, turns)} {VERDICTS[verdict][0]}".strip()
         for datums, turns, verdict in table[["datums", "turns", "verdict"]].to_numpy()
     ]
     renderers, policies = table["renderer"].unique(), table["policy"].unique()

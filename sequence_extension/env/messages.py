@@ -25,7 +25,7 @@ class Conversation:
     issues: tuple[str, ...] = ()
 
 
-def read_content_part(part: Any, where: str) -> tuple[Any, str]:
+def read_message_part(part: Any, where: str) -> tuple[Any, str]:
     """One entry of a content list to a cookbook part: (part, "") or (None, sentence)."""
     if isinstance(part, str):
         return {"type": "text", "text": part}, ""
@@ -42,7 +42,7 @@ def read_content_part(part: Any, where: str) -> tuple[Any, str]:
     return None, f'{where} has no type; give "text" or "thinking".'
 
 
-def read_tool_call(call: Any, where: str) -> tuple[Any, str]:
+def read_message_tool_call(call: Any, where: str) -> tuple[Any, str]:
     """One tool call in OpenAI form to a cookbook `ToolCall`: (call, "") or (None, sentence)."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
@@ -80,7 +80,7 @@ def read_message(entry: Any, index: int) -> tuple[Any, str]:
     if isinstance(content, list):
         parts: list[Any] = []
         for number, given_part in enumerate(content):
-            part, problem = read_content_part(given_part, f"{where}, part {number},")
+            part, problem = read_message_part(given_part, f"{where}, part {number},")
             if problem:
                 return None, problem
             parts.append(part)
@@ -94,7 +94,7 @@ def read_message(entry: Any, index: int) -> tuple[Any, str]:
             return None, f"{where} ({role}): tool_calls is a list, in assistant messages only."
         message["tool_calls"] = []
         for number, given_call in enumerate(calls):
-            call, problem = read_tool_call(given_call, f"{where}, tool call {number},")
+            call, problem = read_message_tool_call(given_call, f"{where}, tool call {number},")
             if problem:
                 return None, problem
             message["tool_calls"].append(call)
@@ -106,7 +106,7 @@ def read_message(entry: Any, index: int) -> tuple[Any, str]:
     return message, ""
 
 
-def parse_conversation(text: str) -> Conversation:
+def parse_messages(text: str) -> Conversation:
     """Pasted JSON to messages, or the reasons why not.
 
     Args:
@@ -152,7 +152,7 @@ def _read_entries(text: str) -> tuple[list[Any], str]:
     return data, ""
 
 
-def conversation_example() -> str:
+def messages_example() -> str:
     """A conversation to start from: its answers hold reasoning."""
     turns = [
         ("What is 6 + 7?", "Six and seven make thirteen.", "It is 13."),

@@ -31,7 +31,9 @@ def policy_names() -> dict[str, str]:
     }
 
 
-def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = False) -> list[int]:
+def render_policy_answer(
+    renderer: Any, text: str, reasoning: str = "", block: bool = False
+) -> list[int]:
     """Action tokens of an answer, as the renderer itself would continue its own prompt.
 
     The answer is rendered as the last message of a conversation and the generation prompt is
@@ -83,7 +85,7 @@ def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = F
         return list(tokens)
     if reasoning:
         by_hand = tokenizer.encode(written, add_special_tokens=False)
-        return [*by_hand, *render_answer(renderer, text, block=False)]
+        return [*by_hand, *render_policy_answer(renderer, text, block=False)]
     stops = renderer.get_stop_sequences()
     end = (
         [stops[0]]
@@ -93,7 +95,7 @@ def render_answer(renderer: Any, text: str, reasoning: str = "", block: bool = F
     return [*tokenizer.encode(text, add_special_tokens=False), *end]
 
 
-def respell(tokenizer: Any, tokens: Sequence[int], text: str) -> list[int]:
+def respell_policy_answer(tokenizer: Any, tokens: Sequence[int], text: str) -> list[int]:
     """The same text in other tokens: those of `text` are spelled out character by character.
 
     A model may sample any split of a text into tokens; an encoder always gives the same one.
@@ -115,7 +117,7 @@ def respell(tokenizer: Any, tokens: Sequence[int], text: str) -> list[int]:
     return spelled
 
 
-def other_end(renderer: Any, tokens: Sequence[int]) -> list[int]:
+def other_policy_end(renderer: Any, tokens: Sequence[int]) -> list[int]:
     """The same answer with the family's other end token; unchanged where there is only one.
 
     Families with several stop tokens: the first that is not the usual one. A family that stops
@@ -187,9 +189,9 @@ class ScriptedPolicy(TokenCompleter):
             text = "Let me count: " + ", ".join(map(str, range(limit + 1)))
         tokens = self.render(text, block=self.behaviour == "empty_reasoning")
         if self.behaviour == "respelled":
-            return respell(self.renderer.tokenizer, tokens, text)
+            return respell_policy_answer(self.renderer.tokenizer, tokens, text)
         if self.behaviour == "other_end":
-            return other_end(self.renderer, tokens)
+            return other_policy_end(self.renderer, tokens)
         if self.behaviour == "no_end" and second:
             return self.without_end(tokens)
         decoded = str(self.renderer.tokenizer.decode(tokens))
@@ -202,10 +204,10 @@ class ScriptedPolicy(TokenCompleter):
         return list(self.renderer.tokenizer.encode(decoded, add_special_tokens=False))
 
     def render(self, text: str, reasoning: str = "", block: bool = False) -> list[int]:
-        """`render_answer`, each answer once."""
+        """`render_policy_answer`, each answer once."""
         key = (text, reasoning, block)
         if key not in self.memo:
-            self.memo[key] = render_answer(self.renderer, text, reasoning, block)
+            self.memo[key] = render_policy_answer(self.renderer, text, reasoning, block)
         return list(self.memo[key])
 
     def without_end(self, tokens: list[int]) -> list[int]:

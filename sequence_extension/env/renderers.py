@@ -16,7 +16,7 @@ _WARNINGS_LOCK = threading.RLock()
 
 
 @contextmanager
-def own_warnings() -> Iterator[list[Warning | str]]:
+def collect_renderer_warnings() -> Iterator[list[Warning | str]]:
     """Collect the Python warnings of this thread, and show none of them.
 
     `warnings.catch_warnings` alone is of the whole process: it would collect what another
@@ -75,13 +75,13 @@ def build_renderer(name: str, tokenizer: Any) -> tuple[Any, str]:
 
     Args:
         name: A name of `renderer_names`.
-        tokenizer: `offline_tokenizer()` or one of `get_tokenizer`.
+        tokenizer: `offline_vocabulary()` or one of `get_tokenizer`.
 
     Returns:
         (renderer, "") or (None, the reason in one sentence).
     """
     try:
-        with own_warnings():
+        with collect_renderer_warnings():
             renderer = renderers.get_renderer(name, tokenizer)
             renderer.get_stop_sequences()
             renderer.build_generation_prompt([{"role": "user", "content": "?"}])

@@ -17,12 +17,12 @@ from sequence_extension.cookbook import (
 from sequence_extension.env.episodes import Episode, EpisodeSpec, play_episode
 from sequence_extension.env.renderers import build_renderer, model_renderer
 from sequence_extension.env.vocabulary import load_vocabulary
-from sequence_extension.text import first_sentence
+from sequence_extension.text import first_sentence_text
 
 
-def say_without(secret: str, error: BaseException) -> str:
+def sampling_error_text(secret: str, error: BaseException) -> str:
     """The first sentence of an error, with a secret struck out wherever it stands in it."""
-    sentence = first_sentence(error)
+    sentence = first_sentence_text(error)
     return sentence.replace(secret, "(key)") if secret else sentence
 
 
@@ -73,7 +73,7 @@ def sample_model(
         try:
             service = tinker.ServiceClient(api_key=key) if connect is None else connect(key)
             playing = replace(spec, renderer=name)
-            outcome.append(play_with_model(playing, renderer, service, model.strip(), given_up))
+            outcome.append(sample_episode(playing, renderer, service, model.strip(), given_up))
         except BaseException as error:  # becomes a sentence for the reader, whatever it is
             outcome.append(error)
         finally:
@@ -85,10 +85,10 @@ def sample_model(
     worker.start()
     worker.join(patience)
     given_up.set()
-    return result_of(outcome, key, patience)
+    return sampling_result(outcome, key, patience)
 
 
-def play_with_model(
+def sample_episode(
     spec: EpisodeSpec, renderer: Any, service: Any, model: str, given_up: threading.Event
 ) -> Episode:
     """One episode with a model of a service client, on an event loop of its own."""
@@ -115,12 +115,12 @@ class Pupil(TinkerTokenCompleter):
         return await super().__call__(*args, **kwargs)
 
 
-def result_of(outcome: list[Any], key: str, patience: float) -> tuple[Episode | None, str]:
+def sampling_result(outcome: list[Any], key: str, patience: float) -> tuple[Episode | None, str]:
     """What the thread left: an episode, an error, or nothing within the patience."""
     if not outcome:
         return None, (
             f"Tinker did not answer within {patience:g} seconds. Check the network and the key."
         )
     if isinstance(outcome[0], BaseException):
-        return None, f"Tinker could not be sampled: {say_without(key, outcome[0])}."
+        return None, f"Tinker could not be sampled: {sampling_error_text(key, outcome[0])}."
     return outcome[0], ""

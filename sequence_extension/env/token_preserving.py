@@ -13,9 +13,13 @@ from sequence_extension.cookbook import (
     renderers,
     tinker,
 )
-from sequence_extension.elements import chunks_to_elements, elements_to_model_input
-from sequence_extension.env.joint import JointUnknown, ends_with, tail_behind
-from sequence_extension.text import first_sentence
+from sequence_extension.elements import (
+    elements_to_model_input,
+    image_elements,
+    last_elements,
+)
+from sequence_extension.env.joint import JointUnknown, joint_ends_with, joint_tail
+from sequence_extension.text import first_sentence_text
 
 FALLBACK_METRIC = "token_preserving/fallback"
 REASON_LOG = "token_preserving/reason"
@@ -152,14 +156,14 @@ class TokenPreservingEnv(EnvFromMessageEnv):
                 tail = self._tail(self._anchor, messages, rendered)
                 added = elements_to_model_input([*self._anchor.action, *tail])
                 kept = tinker.ModelInput(chunks=[*self._anchor.observation.chunks, *added.chunks])
-                if images(kept) != images(rendered):
+                if image_elements(kept) != image_elements(rendered):
                     raise JointUnknown("image_changed", "the environment changed an earlier image")
                 observation = kept
             except JointUnknown as unknown:
                 self._reason = str(unknown)
                 self._anchor = None
         self._rendered = True
-        self._messages = [snapshot(message) for message in messages]
+        self._messages = [preserved_copy(message) for message in messages]
         return observation
 
     def _tail(self, anchor: Anchor, messages: list[Any], rendered: tinker.ModelInput) -> list[Any]:
@@ -170,18 +174,18 @@ class TokenPreservingEnv(EnvFromMessageEnv):
         if len(messages) <= known or messages[known]["role"] != "assistant":
             raise JointUnknown("no_answer", "the environment did not keep the answer")
         parsed, _ = self.renderer.parse_response(anchor.action)
-        if not same_answer(parsed, messages[known]):
+        if not preserves_answer(parsed, messages[known]):
             raise JointUnknown("answer_changed", "the environment changed the answer")
         try:
-            tail = tail_behind(self.renderer, messages[known], messages[known + 1 :], anchor.action)
+            tail = joint_tail(self.renderer, messages[known], messages[known + 1 :], anchor.action)
         except JointUnknown:
             raise
         except Exception as error:  # a renderer refuses the short conversation
             raise JointUnknown(
-                "probe_failed", f"the renderer cannot be asked: {first_sentence(error)}"
+                "probe_failed", f"the renderer cannot be asked: {first_sentence_text(error)}"
             ) from error
         whole_end = last_elements(rendered, len(tail.end) + len(tail.rest))
-        if not ends_with(self.renderer, whole_end, tail):
+        if not joint_ends_with(self.renderer, whole_end, tail):
             raise JointUnknown(
                 "tail_differs", "the renderer writes something else behind this answer"
             )
@@ -220,36 +224,19 @@ class TokenPreservingBuilder(EnvGroupBuilder):
         return self.builder.logging_tags()
 
 
-def last_elements(model_input: tinker.ModelInput, count: int) -> list[Any]:
-    """At least so many elements from the end of an observation; all where it has fewer."""
-    chunks: list[Any] = []
-    taken = 0
-    for chunk in reversed(model_input.chunks):
-        if taken >= count:
-            break
-        chunks.insert(0, chunk)
-        taken += len(chunks_to_elements([chunk]))
-    return list(chunks_to_elements(chunks))
-
-
-def images(model_input: tinker.ModelInput) -> list[Any]:
-    """The chunks of an observation that hold no tokens."""
-    return [chunk for chunk in model_input.chunks if not isinstance(chunk, tinker.EncodedTextChunk)]
-
-
-def snapshot(value: Any) -> Any:
+def preserved_copy(value: Any) -> Any:
     """A copy of a message that later changes in place leave alone; images are the same objects."""
     if isinstance(value, dict):
-        return {key: snapshot(item) for key, item in value.items()}
+        return {key: preserved_copy(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [snapshot(item) for item in value]
+        return [preserved_copy(item) for item in value]
     if isinstance(value, renderers.ToolCall):
         body = value.function.model_copy()
         return value.model_copy(update={"function": body})
     return value
 
 
-def same_answer(parsed: Any, kept: Any) -> bool:
+def preserves_answer(parsed: Any, kept: Any) -> bool:
     """Whether the environment kept an answer as it was parsed; ids it gave to calls are its own."""
 
     def essence(message: Any) -> Any:

@@ -97,7 +97,7 @@ class TutorEnv(MessageEnv):
         )
 
 
-async def play(
+async def play_tutor(
     renderer: Any,
     policy: TokenCompleter,
     tutor: MessageEnv,

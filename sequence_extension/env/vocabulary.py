@@ -14,14 +14,14 @@ from sequence_extension.cookbook import (
     register_tokenizer,
     renderers,
 )
-from sequence_extension.env.renderers import own_warnings
+from sequence_extension.env.renderers import collect_renderer_warnings
 from sequence_extension.tokenizers import (
     MODEL_NAME,
     TokenizerError,
-    hub_reachable,
     load_tokenizer,
-    local_path,
-    wait_for_hub,
+    tokenizer_hub_reachable,
+    tokenizer_path,
+    wait_for_tokenizer_hub,
 )
 
 # Name of the offline vocabulary in the cookbook's tokenizer registry.
@@ -81,7 +81,7 @@ class OfflineTokenizer:
 
     def __init__(self, name_or_path: str) -> None:
         self.name_or_path = name_or_path
-        with own_warnings():  # an older cookbook calls a deprecated constructor
+        with collect_renderer_warnings():  # an older cookbook calls a deprecated constructor
             vocabulary: Any = get_tokenizer(OFFLINE_MODEL)
         # The name under which the cookbook's `tml_v0` renderer asks for it.
         self.tml_tokenizer: Any = vocabulary.tml_tokenizer
@@ -90,7 +90,7 @@ class OfflineTokenizer:
             for name in self.tml_tokenizer.special_tokens()
         }
         first = max(own.values()) + 1
-        named = [marker for marker in chat_markers() if marker not in own]
+        named = [marker for marker in chat_marker_vocabulary() if marker not in own]
         self.markers: dict[str, int] = {
             **own,
             **{marker: first + offset for offset, marker in enumerate(named)},
@@ -164,7 +164,7 @@ class OfflineTokenizer:
         return self.decode(ids) if isinstance(ids, int) else [self.decode(token) for token in ids]
 
 
-def chat_markers() -> list[str]:
+def chat_marker_vocabulary() -> list[str]:
     """Every chat marker that the installed renderers write, sorted.
 
     Read from the renderers' own source, so a family of a later cookbook brings its markers
@@ -181,7 +181,7 @@ def chat_markers() -> list[str]:
     return sorted(found)
 
 
-def offline_tokenizer() -> Any:
+def offline_vocabulary() -> Any:
     """The one `OfflineTokenizer` of this process.
 
     The vocabulary takes seconds to load and every reader of a served app runs the notebook
@@ -206,7 +206,7 @@ def load_vocabulary(
     name: str,
     timeout: float = 30.0,
     loader: Callable[[str], Any] = get_tokenizer,
-    reachable: Callable[[], bool] = hub_reachable,
+    reachable: Callable[[], bool] = tokenizer_hub_reachable,
     own_code: bool = False,
     folders: bool = False,
 ) -> tuple[Any | None, str]:
@@ -230,7 +230,7 @@ def load_vocabulary(
     model = name.strip()
     if folders:
         try:
-            if local_path(model) is not None:
+            if tokenizer_path(model) is not None:
                 return load_tokenizer(model, renders=True), ""
         except TokenizerError as error:
             return None, f"{error} The offline vocabulary stays."
@@ -241,6 +241,6 @@ def load_vocabulary(
     if model.lower().startswith("moonshotai/") and not own_code:
         return None, f"{model} brings code of its own, which a served page does not run."
     try:
-        return wait_for_hub(model, loader, timeout, reachable), ""
+        return wait_for_tokenizer_hub(model, loader, timeout, reachable), ""
     except TokenizerError as error:
         return None, f"{error} The offline vocabulary stays."

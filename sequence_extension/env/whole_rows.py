@@ -18,7 +18,7 @@ REASONS = {
 }
 
 
-def always_splitting(table: pd.DataFrame) -> list[str]:
+def whole_row_renderers(table: pd.DataFrame) -> list[str]:
     """Renderers of which no pupil's rollout stays one datum.
 
     Args:
@@ -28,7 +28,7 @@ def always_splitting(table: pd.DataFrame) -> list[str]:
     return [str(name) for name in fewest[fewest > 1].index]
 
 
-def split_reason(episode: Episode) -> str:
+def whole_row_reason(episode: Episode) -> str:
     """A key of `REASONS`: which part of the old turn the next prompt writes otherwise.
 
     The parts follow each other: question, prompt's end with its reasoning block, answer, end of
@@ -53,11 +53,11 @@ def split_reason(episode: Episode) -> str:
 
 
 def whole_row_reasons(table: pd.DataFrame) -> dict[str, list[str]]:
-    """The renderers of `always_splitting` by their reason, a key of `REASONS`, in that order."""
-    names = always_splitting(table)
+    """The renderers of `whole_row_renderers` by their reason, a key of `REASONS`, in that order."""
+    names = whole_row_renderers(table)
     episodes = run_episodes([EpisodeSpec(name, "plain") for name in names])
     reasons: dict[str, list[str]] = {reason: [] for reason in REASONS}
     for name, episode in zip(names, episodes, strict=True):
-        reason = split_reason(episode) if isinstance(episode, Episode) else "other"
+        reason = whole_row_reason(episode) if isinstance(episode, Episode) else "other"
         reasons[reason].append(name)
     return {reason: members for reason, members in reasons.items() if members}

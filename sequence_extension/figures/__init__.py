@@ -1,5 +1,5 @@
 """One figure a file; tables in, a Vega-Lite spec out. No figure sees a `Trajectory`."""
 
-from sequence_extension import modules_of
+from sequence_extension import package_modules
 
-__getattr__ = modules_of(__name__)
+__getattr__ = package_modules(__name__)

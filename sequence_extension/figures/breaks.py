@@ -17,7 +17,7 @@ from sequence_extension.figures.figure import (
 )
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 # Rows of the figure; a name may stand once only, hence the blank.
 BREAK_LANES = ["turn", "position", "held so far", "next prompt", "position "]
@@ -113,7 +113,7 @@ def break_chart(table: pd.DataFrame) -> Figure:
     at = lefts[marked.index(True)] if any(marked) else rights[-1]
     label = break_chart_label(table)
     sums = table.groupby("kind")["count"].sum()
-    told = [f"{count_of(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
+    told = [f"{count_text(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
     turns = draw.cell_stretches(owners, lefts, rights, [at])
     return draw.lane_figure(
         break_template(),

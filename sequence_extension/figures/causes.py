@@ -9,8 +9,8 @@ import altair as alt
 from sequence_extension.figures.figure import Figure, figure_data
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
-from sequence_extension.text import by_count, count_of, counts_text
-from sequence_extension.wording import cause_name
+from sequence_extension.text import count_text, counts_for_text, counts_text
+from sequence_extension.wording import cause_wording
 
 ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
 
@@ -36,7 +36,7 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     Args:
         causes: Turns that split, by cause; at least one.
     """
-    rows = {cause_name(cause): turns for cause, turns in by_count(causes)}
+    rows = {cause_wording(cause): turns for cause, turns in counts_for_text(causes)}
     return Figure(
         causes_template(),
         {"causes": [{"cause": cause, "turns": turns} for cause, turns in rows.items()]},
@@ -54,11 +54,13 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
 def causes_chart_title(causes: Mapping[str, int]) -> str:
     """The figure in a sentence."""
     total = sum(causes.values())
-    (most, often), *others = by_count(causes)
+    (most, often), *others = counts_for_text(causes)
     verb = "splits" if total == 1 else "split"
     if not others:
-        return f"{count_of(total, 'turn')} {verb}, by the cause {cause_name(most)}"
-    names = count_of(len(others) + 1, "cause")
+        return f"{count_text(total, 'turn')} {verb}, by the cause {cause_wording(most)}"
+    names = count_text(len(others) + 1, "cause")
     if others[0][1] == often:  # none comes first
-        return f"{count_of(total, 'turn')} {verb}, by {names}"
-    return f"{count_of(total, 'turn')} {verb}, {often:,} of them by the cause {cause_name(most)}"
+        return f"{count_text(total, 'turn')} {verb}, by {names}"
+    return (
+        f"{count_text(total, 'turn')} {verb}, {often:,} of them by the cause {cause_wording(most)}"
+    )

@@ -19,8 +19,8 @@ from sequence_extension.figures.figure import (
     figure_records,
     fluid_figure_size,
 )
-from sequence_extension.group import sign
-from sequence_extension.text import number_text, signed
+from sequence_extension.group import group_sign
+from sequence_extension.text import number_text, signed_text
 
 WIDE, NARROW = 720, 350  # pixels of a line of cells; the first where there is room for it
 LEFT, CELLS, SCALE = 4, 60, 190  # pixels before names and cells, and of the scale of rewards
@@ -69,7 +69,7 @@ def group_chart_cells(datum: Rows, y: int, end: int) -> Rows:
     """The cells of one datum, in lines that end before `end`: a target each, its advantage."""
     cells: Rows = []
     for row in datum:
-        label = signed(row["advantage"]) if row["mask"] else "0"
+        label = signed_text(row["advantage"]) if row["mask"] else "0"
         starts = not cells or cells[-1]["part"] != row["part"]  # its letter stands once per run
         pale = "M" if row["part"] == "A" else "0"
         cells.append(
@@ -77,7 +77,7 @@ def group_chart_cells(datum: Rows, y: int, end: int) -> Rows:
                 **{name: int(row[name]) for name in ("lane", "target", "turn", "mask")},
                 **{"part": row["part"], "advantage": row["advantage"]},
                 "label": f"{row['part']} {label}" if starts else label,
-                "kind": sign(row["advantage"]) if row["mask"] else pale,
+                "kind": group_sign(row["advantage"]) if row["mask"] else pale,
             }
         )
     widths = [max(22, 12 + draw.cell_text_width(cell["label"])) for cell in cells]
@@ -102,8 +102,14 @@ def group_chart_rows(
         name = f"{first['letter']}: {first['member']}"
         words.append({"x": LEFT, "y": y, "words": name, "bold": "yes"})
         y += LINE - 4
-        label = f"{number_text(reward)}, so {signed(advantage)}"
-        bar = {"reward": reward, "mean": mean, "y": y, "kind": sign(advantage), "words": label}
+        label = f"{number_text(reward)}, so {signed_text(advantage)}"
+        bar = {
+            "reward": reward,
+            "mean": mean,
+            "y": y,
+            "kind": group_sign(advantage),
+            "words": label,
+        }
         bars.append({**bar, "told": "" if bars else told})
         y += LINE
         for datum in datums:
@@ -142,7 +148,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
     )
     told = " ".join(
         f"{head['letter']}: reward {number_text(head['reward'])}, "
-        f"advantage {signed(float(head['member_advantage']))}."
+        f"advantage {signed_text(float(head['member_advantage']))}."
         for head in heads
     )
     return Figure(

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.env.matrix import VERDICTS, cell_count, cell_words
+from sequence_extension.env.matrix import VERDICTS, matrix_cell_count, matrix_cell_words
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
@@ -134,12 +134,12 @@ def matrix_chart_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[Rows,
             # the best known renderer speaks for its row
             members.sort(key=lambda cell: cell["renderer"] != "qwen3")
             verdict = members[0]["verdict"]
-            count = cell_count(members[0]["datums"], members[0]["turns"])
+            count = matrix_cell_count(members[0]["datums"], members[0]["turns"])
             # where there is no room for more: the part of the figure tells what is claimed
             labels = f"{count} {VERDICTS[verdict][0]}".strip(), count.partition("/")[0]
             place = {"row": row, "place": group["place"], "policy": policy}
             cells.append({**place, "kind": verdict, "wide": labels[0], "narrow": labels[1]})
-            what, texts = cell_words(group["label"], members)
+            what, texts = matrix_cell_words(group["label"], members)
             told = ["; ".join(what), *texts]
             listed = [", ".join(group["members"])] * (len(members) > 1)
             for at, block in (("what", told), ("members", listed), ("narrow", [*told, *listed])):

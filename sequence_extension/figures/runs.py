@@ -10,8 +10,8 @@ import altair as alt
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, Rows, figure_data, fluid_figure_size
 from sequence_extension.figures.palette import GREY, RED
-from sequence_extension.text import count_of
-from sequence_extension.turns import Run, runs_finding
+from sequence_extension.text import count_text
+from sequence_extension.turns import Run, turn_runs_finding
 
 WIDTH, ROOMY, NARROW = 860, 640, 280  # pixels at most; where names are for roomy bars; at least
 HATCH = 80  # lines of the hatch, were the whole width hatched
@@ -63,8 +63,8 @@ def runs_chart_bars(
     """The table `runs`: a bar per turn and part, with its name where this has room.
 
     Args:
-        runs: From `datum_runs`.
-        breaks: From `break_marks`: a name stands clear of their signs.
+        runs: From `turn_runs`.
+        breaks: From `break_table_marks`: a name stands clear of their signs.
         length: Positions of the longest datum.
         named: There is height for names.
     """
@@ -105,10 +105,10 @@ def runs_chart(
     """A rollout as runs: one row per datum, one bar per turn and part; as wide as there is room.
 
     Args:
-        runs: From `datum_runs`.
-        breaks: From `break_marks`: where a later turn left a datum.
+        runs: From `turn_runs`.
+        breaks: From `break_table_marks`: where a later turn left a datum.
         shown: (datum, start, size) of the window of single tokens that is drawn elsewhere.
-        again: From `again_runs`: (datum, start, end) of what an earlier datum had as input.
+        again: From `staircase_read_again`: (datum, start, end) of what is read again.
     """
     datums = max((run.datum for run in runs), default=0) + 1
     length = max((run.start + run.length for run in runs), default=1)
@@ -128,8 +128,8 @@ def runs_chart(
             "shown": frame,
         },
         description=(
-            f"{runs_finding(runs)}. One row per datum, the longest of {length} tokens; "
-            f"{count_of(len(breaks), 'break')} marked."
+            f"{turn_runs_finding(runs)}. One row per datum, the longest of {length} tokens; "
+            f"{count_text(len(breaks), 'break')} marked."
         ),
         width=WIDTH,
         height=row * datums + 41,

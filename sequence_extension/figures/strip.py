@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.alignment import strip_finding
+from sequence_extension.alignment import alignment_finding
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import Figure, Rows, figure_data, figure_pixels
 from sequence_extension.figures.theme import theme_text
@@ -180,6 +180,6 @@ def strip_chart(
             "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
             "breaks": draw.break_layers_table(marks, cells[-1]["right"]),
         },
-        f"{strip_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
+        f"{alignment_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",
     )

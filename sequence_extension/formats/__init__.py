@@ -1,5 +1,5 @@
 """Readers, one per format, and the writer."""
 
-from sequence_extension import modules_of
+from sequence_extension import package_modules
 
-__getattr__ = modules_of(__name__)
+__getattr__ = package_modules(__name__)

@@ -5,12 +5,12 @@ from typing import Any
 from sequence_extension.formats.build import (
     RolloutSource,
     TurnSource,
-    read_each,
-    skipped_note,
-    step_turn,
+    build_each,
+    build_skipped_note,
+    build_step_turn,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label, loose_reward
+from sequence_extension.formats.values import label_value, loose_reward_value
 
 FIELDS = (
     ("metrics", "prompt_token_ids"),
@@ -28,10 +28,12 @@ def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
     """
     if not isinstance(value, dict):
         return None
-    details = rollout_details(value)
+    details = atif_rollout_details(value)
     if details is not None:
         numbered = list(enumerate(details))
-        return read_each(lambda pair: read_details(value, pair[1], pair[0]), numbered, "detail")
+        return build_each(
+            lambda pair: read_atif_details(value, pair[1], pair[0]), numbered, "detail"
+        )
     if not is_atif(value):
         return None
     trajectories = [value]
@@ -39,7 +41,7 @@ def read_atif(value: Any, index: int) -> list[RolloutSource] | None:
         nested = trajectory.get("subagent_trajectories")
         listed = nested if isinstance(nested, list) else []
         trajectories += [each for each in listed if is_atif(each)]
-    sources = [read_trajectory(trajectory) for trajectory in trajectories]
+    sources = [read_atif_trajectory(trajectory) for trajectory in trajectories]
     known = [source for source in sources if source.turns]
     if not known:
         raise NoTokens(
@@ -59,27 +61,28 @@ def is_atif(value: Any) -> bool:
     return any("step_id" in step and "source" in step for step in steps)
 
 
-def read_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
+def read_atif_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
     """One trajectory; of the agent's steps those without ids make no turn and are counted."""
     turns = []
     skipped = 0
     for step in trajectory["steps"]:
         if not isinstance(step, dict) or step.get("is_copied_context"):
             continue
-        turn = step_turn(step, FIELDS)
+        turn = build_step_turn(step, FIELDS)
         if turn is None or turn.ob is None:
             skipped += step.get("source") == "agent"
         else:
             turns.append(turn)
     return RolloutSource(
         turns,
-        name=label(trajectory.get("trajectory_id")) or label(trajectory.get("session_id")),
-        reward=loose_reward(trajectory.get("reward")),
-        notes=skipped_note(skipped, "step"),
+        name=label_value(trajectory.get("trajectory_id"))
+        or label_value(trajectory.get("session_id")),
+        reward=loose_reward_value(trajectory.get("reward")),
+        notes=build_skipped_note(skipped, "step"),
     )
 
 
-def rollout_details(value: dict[str, Any]) -> list[dict[str, Any]] | None:
+def atif_rollout_details(value: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The rollout details of a Harbor trial: whole turns as parallel lists."""
     agent = value.get("agent_result")
     for place in (value, agent if isinstance(agent, dict) else {}):
@@ -89,7 +92,7 @@ def rollout_details(value: dict[str, Any]) -> list[dict[str, Any]] | None:
     return None
 
 
-def read_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> RolloutSource:
+def read_atif_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> RolloutSource:
     """One conversation of a trial: `prompt_token_ids[turn]`, `completion_token_ids[turn]`.
 
     Raises:
@@ -111,6 +114,6 @@ def read_details(value: dict[str, Any], detail: dict[str, Any], number: int) -> 
     ]
     if prompts and not turns:
         raise NoTokens("no turn holds token ids", path)
-    name = label(value.get("trial_name"), number if number else "")
-    notes = skipped_note(len(prompts) - len(turns), "turn")
-    return RolloutSource(turns, name=name, group=label(value.get("task_name")), notes=notes)
+    name = label_value(value.get("trial_name"), number if number else "")
+    notes = build_skipped_note(len(prompts) - len(turns), "turn")
+    return RolloutSource(turns, name=name, group=label_value(value.get("task_name")), notes=notes)

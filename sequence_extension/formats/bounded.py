@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from sequence_extension.formats.results import FileIssue, LengthsOnly
-from sequence_extension.formats.stream import MAX_FILE_BYTES, iter_rollouts
+from sequence_extension.formats.stream import MAX_FILE_BYTES, stream_rollouts
 from sequence_extension.rollout import Rollout, rollout_tokens
 
 # Of one file on the page.
@@ -31,13 +31,13 @@ class Reading:
     lengths_only: tuple[LengthsOnly, ...] = ()
 
 
-def collect_rollouts(stream: IO[bytes]) -> Reading:
+def collect_bounded(stream: IO[bytes]) -> Reading:
     """All rollouts of a stream within the bounds of the page, see `read_bounded`."""
     rollouts: list[Rollout] = []
     issues: list[FileIssue] = []
     lengths: list[LengthsOnly] = []
     tokens = 0
-    for item in iter_rollouts(stream):
+    for item in stream_rollouts(stream):
         if isinstance(item, FileIssue):
             issues.append(item)
             continue
@@ -82,4 +82,4 @@ def read_bounded(data: bytes | str) -> Reading:
                 ),
             ),
         )
-    return collect_rollouts(io.BytesIO(data))
+    return collect_bounded(io.BytesIO(data))

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequence_extension.cookbook import TokensWithLogprobs, Trajectory, Transition, tinker
-from sequence_extension.edits import common_prefix_length
-from sequence_extension.elements import elements_to_model_input, input_length
+from sequence_extension.edits import unedited_prefix_length
+from sequence_extension.elements import elements_input_length, elements_to_model_input
 from sequence_extension.formats.results import NoTokens, RecordError
 from sequence_extension.formats.values import (
-    read_elements,
-    read_logprobs,
-    read_metrics,
-    read_name,
-    read_reward,
-    read_tokens,
-    read_vocabulary,
+    read_element_values,
+    read_logprob_values,
+    read_metric_values,
+    read_name_value,
+    read_reward_value,
+    read_token_values,
+    read_vocabulary_values,
 )
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 # Of one trajectory; tokens count the history again in every turn, as the work does.
 MAX_ROLLOUT_TURNS = 2_000
@@ -37,7 +37,7 @@ class TurnSource:
 
     Attributes:
         ob, ac, logprobs: Observation, action and its logprobs; `ob` may be packed, see
-            `pack_tokens`.
+            `pack_token_values`.
         append: Instead of `ob`: what stands after the previous observation and action.
         reward, episode_done, metrics: As in the cookbook's `Transition`; None where not noted. An
             `episode_done` that is neither true nor false counts as not noted.
@@ -89,7 +89,7 @@ class RolloutSource:
     problem: RecordError | None = None
 
 
-def read_each(
+def build_each(
     read: Callable[[Any], RolloutSource], entries: Sequence[Any], what: str
 ) -> list[RolloutSource]:
     """The rollouts of one object; those that are wrong do not keep the others from being read.
@@ -114,11 +114,11 @@ def read_each(
     if without and not sources:
         raise without[0]
     if without:
-        sources[0].notes += skipped_note(len(without), what)
+        sources[0].notes += build_skipped_note(len(without), what)
     return sources
 
 
-def step_turn(step: Any, fields: tuple[Inner, Inner, Inner]) -> TurnSource | None:
+def build_step_turn(step: Any, fields: tuple[Inner, Inner, Inner]) -> TurnSource | None:
     """The turn of a step that holds ids in an object of its own; None where it holds none.
 
     Args:
@@ -134,12 +134,12 @@ def step_turn(step: Any, fields: tuple[Inner, Inner, Inner]) -> TurnSource | Non
     return TurnSource(ob=prompt, ac=ids, logprobs=logprobs, fields=fields)
 
 
-def skipped_note(count: int, what: str) -> list[str]:
+def build_skipped_note(count: int, what: str) -> list[str]:
     """A note on steps that made no turn; none where there are none."""
-    return [f"{count_of(count, what)} without token ids left out."] if count else []
+    return [f"{count_text(count, what)} without token ids left out."] if count else []
 
 
-def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
+def build_with_chosen_samples(turns: Sequence[TurnSource]) -> list[str]:
     """Where a call has several samples, make the one that a later prompt continues the turn.
 
     Where none is continued, the one that shares most with the next prompt; the first, if none is
@@ -154,10 +154,10 @@ def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
         if not turn.others:
             continue
         left_out += len(turn.others)
-        prompt = [] if turn.ob is None else token_list(turn.ob)
+        prompt = [] if turn.ob is None else build_token_list(turn.ob)
         samples = [(turn.ac, turn.logprobs), *turn.others]
-        ends = [[*prompt, *token_list(tokens)] for tokens, _ in samples]
-        later = [token_list(other.ob) for other in turns[index + 1 :]]
+        ends = [[*prompt, *build_token_list(tokens)] for tokens, _ in samples]
+        later = [build_token_list(other.ob) for other in turns[index + 1 :]]
         continued = [
             (len(end), -number)
             for number, end in enumerate(ends)
@@ -167,7 +167,7 @@ def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
         if continued:
             chosen, why = -max(continued)[1], "the one that a later prompt continues"
         elif later:
-            shared = [common_prefix_length(end, later[0]) for end in ends]
+            shared = [unedited_prefix_length(end, later[0]) for end in ends]
             chosen, why = shared.index(max(shared)), f"{why}; it shares most with the next one"
         turn.ac, turn.logprobs = samples[chosen]
         notes.append(
@@ -182,7 +182,7 @@ def choose_samples(turns: Sequence[TurnSource]) -> list[str]:
     return notes
 
 
-def token_list(value: Any) -> list[Any]:
+def build_token_list(value: Any) -> list[Any]:
     """Tokens as a list, packed or not; nothing for what is no list."""
     return list(value) if isinstance(value, list | array) else []
 
@@ -207,11 +207,11 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
     if len(source.turns) > MAX_ROLLOUT_TURNS:
         why = "".join(f". {note.rstrip('.')}" for note in source.notes[:1])
         raise RecordError(f"longer than {MAX_ROLLOUT_TURNS:,} entries{why}", ("transitions",))
-    label, label_notes = read_name(source.name, "name")
-    group, group_notes = read_name(source.group, "group")
-    vocab, vocab_notes = read_vocabulary(source.vocab)
-    notes = [*source.notes, *label_notes, *group_notes, *vocab_notes, *settle_rewards(source)]
-    notes += choose_samples(source.turns)
+    label, label_notes = read_name_value(source.name, "name")
+    group, group_notes = read_name_value(source.group, "group")
+    vocab, vocab_notes = read_vocabulary_values(source.vocab)
+    notes = [*source.notes, *label_notes, *group_notes, *vocab_notes, *build_rewards(source)]
+    notes += build_with_chosen_samples(source.turns)
     noted = any(turn.reward is not None for turn in source.turns)
     transitions = build_transitions(source.turns, None if noted else source.reward)
     return Rollout(
@@ -225,17 +225,17 @@ def build_rollout(source: RolloutSource, name: str) -> Rollout:
     )
 
 
-def settle_rewards(source: RolloutSource) -> list[str]:
+def build_rewards(source: RolloutSource) -> list[str]:
     """Make what stands as a reward but is no number 0; no datum depends on it. Gives a note."""
     wrong = 0
     places: list[RolloutSource | TurnSource] = [source, *source.turns]
     for place in places:
         try:
-            place.reward = read_reward(place.reward, ("reward",))
+            place.reward = read_reward_value(place.reward, ("reward",))
         except RecordError:
             place.reward = 0.0
             wrong += 1
-    return [f"{count_of(wrong, 'reward')} taken as 0: no number."] if wrong else []
+    return [f"{count_text(wrong, 'reward')} taken as 0: no number."] if wrong else []
 
 
 def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[Transition]:
@@ -252,17 +252,17 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
         path = ("transitions", index)
         if turn.problem is not None:
             raise RecordError(str(turn.problem), (*path, *turn.problem.path))
-        fresh, pictures, restarts = read_observation(turn, held, path)
+        fresh, pictures, restarts = build_observation(turn, held, path)
         if restarts:
             held, chunks, length = [], [], 0
         # Tokens are checked already, and chunks that are shared would be checked every turn.
         if pictures:
             added = elements_to_model_input(fresh).chunks
-            length += input_length(tinker.ModelInput(chunks=added))
+            length += elements_input_length(tinker.ModelInput(chunks=added))
         else:
             added = [tinker.EncodedTextChunk.model_construct(tokens=fresh)] if fresh else []
             length += len(fresh)
-        action = read_action(turn, path)
+        action = build_action(turn, path)
         length += len(action)
         total += length
         if total > MAX_ROLLOUT_TOKENS:
@@ -274,14 +274,14 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
         last = index + 1 == len(turns)
         reward = final if last and final is not None else turn.reward
         observation = tinker.ModelInput.model_construct(chunks=[*chunks, *added])
-        logprobs = read_logprobs(turn.logprobs, action, (*path, *turn.fields[2]))
+        logprobs = read_logprob_values(turn.logprobs, action, (*path, *turn.fields[2]))
         transitions.append(
             Transition(
                 ob=observation,
                 ac=TokensWithLogprobs(tokens=action, maybe_logprobs=logprobs),
                 reward=0.0 if reward is None else reward,
                 episode_done=turn.episode_done if type(turn.episode_done) is bool else last,
-                metrics=read_metrics(turn.metrics),
+                metrics=read_metric_values(turn.metrics),
             )
         )
         held.extend(fresh)
@@ -291,7 +291,7 @@ def build_transitions(turns: Sequence[TurnSource], final: float | None) -> list[
     return transitions
 
 
-def read_observation(
+def build_observation(
     turn: TurnSource, held: list[Any], path: tuple[Any, ...]
 ) -> tuple[list[Any], bool, bool]:
     """What an observation adds to the running sequence.
@@ -309,16 +309,16 @@ def read_observation(
     if turn.ob is None:
         if path[-1] == 0:
             raise RecordError("the first turn has nothing to append to; it needs `ob`", path)
-        return (*read_elements(turn.append, (*path, "append")), False)
+        return (*read_element_values(turn.append, (*path, "append")), False)
     if turn.append is not None:
         raise RecordError("both `ob` and `append`, of which a turn has one", path)
-    elements, pictures = read_elements(turn.ob, (*path, *turn.fields[0]))
+    elements, pictures = read_element_values(turn.ob, (*path, *turn.fields[0]))
     if elements[: len(held)] == held:
         return elements[len(held) :], pictures, False
     return elements, pictures, True
 
 
-def read_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
+def build_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
     """The sampled tokens of a turn.
 
     Raises:
@@ -330,4 +330,4 @@ def read_action(turn: TurnSource, path: tuple[Any, ...]) -> list[int]:
             "`tokens.completion_ids`)",
             path,
         )
-    return read_tokens(turn.ac, (*path, *turn.fields[1]))
+    return read_token_values(turn.ac, (*path, *turn.fields[1]))

@@ -5,10 +5,10 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sequence_extension.edits import common_prefix_length
+from sequence_extension.edits import unedited_prefix_length
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource
-from sequence_extension.formats.values import pack_tokens
-from sequence_extension.text import count_of
+from sequence_extension.formats.values import pack_token_values
+from sequence_extension.text import count_text
 
 
 @dataclass(slots=True)
@@ -90,12 +90,12 @@ class OpenRollout:
         self.own_lines += own_line
         if line is not None and not own_line:
             self.shared_lines.add(line)
-        packed = pack_tokens(turn.ob)
+        packed = pack_token_values(turn.ob)
         share = None
         if isinstance(packed, array):
-            share = common_prefix_length(self.last, packed)
+            share = unedited_prefix_length(self.last, packed)
             self.last, turn.ob = packed, packed[share:]
-        turn.ac = pack_tokens(turn.ac)
+        turn.ac = pack_token_values(turn.ac)
         self.source.turns.append(turn)
         self.shares.append(share)
         self.orders.append(call.order)
@@ -114,7 +114,7 @@ class OpenRollout:
         others = len(self.shared_lines) if self.own_lines or len(self.shared_lines) > 1 else 0
         self.source.joined_lines = self.own_lines + others or None
         if self.failed:
-            self.source.notes.append(f"{count_of(self.failed, 'failed call')} left out.")
+            self.source.notes.append(f"{count_text(self.failed, 'failed call')} left out.")
         if self.source.reward is not None and self.source.turns:
             # Added to what the turns got, as the cookbook adds a group's reward.
             turn = self.source.turns[-1]

@@ -13,8 +13,8 @@ from sequence_extension.cookbook import CaptureDB, StreamEvent
 from sequence_extension.formats.build import TurnSource
 from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import label
-from sequence_extension.text import printable, shown
+from sequence_extension.formats.values import label_value
+from sequence_extension.text import printable_text, shown_text
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 # What turns of one rollout share; attempts of a run and other purposes are rollouts of their own.
@@ -46,13 +46,14 @@ def read_capture(value: Any, index: int) -> list[CallSource] | None:
         return None
     if value["kind"] != "sample":
         raise RecordError(
-            f"this is a {shown(value['kind'])} record of the cookbook's capture; sampling calls "
+            f"this is a {shown_text(value['kind'])} record of the cookbook's capture; sampling "
+            "calls "
             "stand in `capture/sample.jsonl`"
         )
-    return [read_sample_record(value)]
+    return [read_capture_sample(value)]
 
 
-def read_sample_record(record: dict[str, Any]) -> CallSource:
+def read_capture_sample(record: dict[str, Any]) -> CallSource:
     """One sampling call of the capture; a status other than `ok` made no turn."""
     samples = record.get("samples")
     sampled = [
@@ -60,7 +61,7 @@ def read_sample_record(record: dict[str, Any]) -> CallSource:
         for sample in (samples if isinstance(samples, list) else ())
         if isinstance(sample, dict) and sample.get("tokens") is not None
     ]
-    return scope_call(
+    return capture_scope_call(
         record.get("scope") or {},
         record.get("prompt_tokens"),
         sampled if record.get("status", "ok") == "ok" else [],
@@ -69,7 +70,7 @@ def read_sample_record(record: dict[str, Any]) -> CallSource:
     )
 
 
-def scope_call(
+def capture_scope_call(
     scope: dict[str, Any],
     prompt: Any,
     samples: list[tuple[Any, Any]],
@@ -80,7 +81,7 @@ def scope_call(
     values = [scope.get(key) for key in SCOPE_KEYS]
     known = [value if isinstance(value, str | int | float) else None for value in values]
     names = dict(zip(SCOPE_KEYS, known, strict=True))
-    run = label(
+    run = label_value(
         names["run_id"],
         f"attempt {names['run_attempt']}" if names["run_attempt"] else "",
         names["split"],
@@ -99,7 +100,7 @@ def scope_call(
     return CallSource(
         turn=turn,
         key=("scope", *known),
-        name=run if traj is None else label(run, f"trajectory {traj}"),
+        name=run if traj is None else label_value(run, f"trajectory {traj}"),
         group=None if names["group_idx"] is None else run,
         failed=not samples,
         order=call_order(created),
@@ -108,7 +109,7 @@ def scope_call(
     )
 
 
-def read_store(stream: IO[bytes], head: bytes) -> Iterator[CallSource]:
+def read_capture_store(stream: IO[bytes], head: bytes) -> Iterator[CallSource]:
     """The calls of a `capture.sqlite`, through the cookbook's `CaptureDB`, in their order.
 
     `CaptureDB` makes tables and sets the journal mode, so a copy is read: a store that a run is
@@ -126,23 +127,23 @@ def read_store(stream: IO[bytes], head: bytes) -> Iterator[CallSource]:
         path = Path(folder) / "capture.sqlite"
         try:
             if isinstance(name, str) and os.path.isfile(name):
-                copy_store(Path(name), path)
+                copy_capture_store(Path(name), path)
             else:
                 with path.open("wb") as target:
                     target.write(head)
                     shutil.copyfileobj(stream, target)
-            refuse_other_databases(path)
+            refuse_other_than_capture(path)
             store = CaptureDB(path)
             stack.callback(store.close)
-            yield from store_calls(store_events(store))
+            yield from capture_store_calls(capture_store_events(store))
         except RecursionError:
             raise RecordError("the database cannot be read: nested too deep") from None
         except (sqlite3.Error, ValueError, TypeError) as error:
-            reason = printable(str(error), 200)
+            reason = printable_text(str(error), 200)
             raise RecordError(f"the database cannot be read: {reason}") from None
 
 
-def copy_store(given: Path, target: Path) -> None:
+def copy_capture_store(given: Path, target: Path) -> None:
     """Copy a database with what its log holds, whatever is being written to it meanwhile."""
     try:
         source = sqlite3.connect(f"{given.absolute().as_uri()}?mode=ro", uri=True)
@@ -155,7 +156,7 @@ def copy_store(given: Path, target: Path) -> None:
                 shutil.copyfile(f"{given}{suffix}", f"{target}{suffix}")
 
 
-def refuse_other_databases(path: Path) -> None:
+def refuse_other_than_capture(path: Path) -> None:
     """Make sure that a database has the capture's table.
 
     Raises:
@@ -165,14 +166,14 @@ def refuse_other_databases(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as source:
         tables = sorted(str(row[0]) for row in source.execute("SELECT name FROM sqlite_master"))
     if "wire_rows" not in tables:
-        names = ", ".join(map(shown, tables[:6])) or "none"
+        names = ", ".join(map(shown_text, tables[:6])) or "none"
         raise RecordError(
             "this database is no capture store of the cookbook (expected the table "
             f"`wire_rows`, got {names})"
         )
 
 
-def store_events(store: CaptureDB) -> Iterator[StreamEvent]:
+def capture_store_events(store: CaptureDB) -> Iterator[StreamEvent]:
     """All events of a store, a page at a time."""
     cursor = 0
     while page := store.stream_events(None, cursor, 500):
@@ -180,7 +181,7 @@ def store_events(store: CaptureDB) -> Iterator[StreamEvent]:
         yield from page
 
 
-def store_calls(events: Iterable[StreamEvent]) -> Iterator[CallSource]:
+def capture_store_calls(events: Iterable[StreamEvent]) -> Iterator[CallSource]:
     """Calls of a store: the rows of one call are neighbours, a sample each."""
     rows: list[dict[str, Any]] = []
 
@@ -188,7 +189,7 @@ def store_calls(events: Iterable[StreamEvent]) -> Iterator[CallSource]:
         if rows:
             samples = [(row.get("sampled_tokens"), row.get("logprobs")) for row in rows]
             first = rows[0]
-            yield scope_call(
+            yield capture_scope_call(
                 first,
                 first.get("prompt_tokens"),
                 [sample for sample in samples if sample[0] is not None],
@@ -209,5 +210,5 @@ def store_calls(events: Iterable[StreamEvent]) -> Iterator[CallSource]:
         yield from call()
         payload = event.data.get("payload")
         if event.data.get("kind") == "sample" and isinstance(payload, dict):
-            yield read_sample_record(payload)
+            yield read_capture_sample(payload)
     yield from call()

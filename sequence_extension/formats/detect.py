@@ -13,7 +13,7 @@ from sequence_extension.formats.atif import read_atif
 from sequence_extension.formats.build import RolloutSource
 from sequence_extension.formats.calls import CallSource
 from sequence_extension.formats.capture import SCOPE_KEYS, read_capture
-from sequence_extension.formats.native import TRAJECTORY_KEYS, TURN_KEYS, is_own, read_native
+from sequence_extension.formats.native import TRAJECTORY_KEYS, TURN_KEYS, is_native, read_native
 from sequence_extension.formats.nemo_gym import read_nemo_gym
 from sequence_extension.formats.responses import (
     ACTION_KEYS,
@@ -28,7 +28,7 @@ from sequence_extension.formats.responses import (
 from sequence_extension.formats.results import LengthsOnly, RecordError
 from sequence_extension.formats.rllm import read_rllm
 from sequence_extension.formats.summaries import read_summaries
-from sequence_extension.formats.unreadable import refuse_known
+from sequence_extension.formats.unreadable import refuse_known_unreadable
 from sequence_extension.formats.verifiers import read_verifiers
 
 Source = RolloutSource | CallSource | LengthsOnly
@@ -85,7 +85,7 @@ DECISIVE_KEYS = IN_METRICS | {
 }
 
 
-def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:
+def detect_and_read(value: dict[str, Any], index: int) -> Sequence[Source] | None:
     """What an object holds by the first format that knows it; None where none does.
 
     Args:
@@ -99,33 +99,33 @@ def recognised(value: dict[str, Any], index: int) -> Sequence[Source] | None:
         sources = read(value, index)
         if sources is not None:
             return sources
-    if not is_own(value):
-        refuse_known(value, texts=False)
+    if not is_native(value):
+        refuse_known_unreadable(value, texts=False)
     for read in LAST:
         sources = read(value, index)
         if sources is not None:
             return sources
-    refuse_known(value, texts=True)
+    refuse_known_unreadable(value, texts=True)
     return None
 
 
-def is_recognised(value: Any) -> bool:
-    """True for what `is_known`, and for an object that holds some."""
-    return is_known(value) or (isinstance(value, dict) and bool(inner_values(value)))
+def is_detectable(value: Any) -> bool:
+    """True for what `is_detected`, and for an object that holds some."""
+    return is_detected(value) or (isinstance(value, dict) and bool(detect_inner_values(value)))
 
 
-def inner_values(value: dict[str, Any]) -> list[tuple[str, Any]]:
+def detect_inner_values(value: dict[str, Any]) -> list[tuple[str, Any]]:
     """Where an object that nothing recognises holds what can be: keys and values.
 
     These are objects and lists of a known format that some program wrapped once; without any,
     what stands under the first of `FILE_KEYS`, whatever it is.
     """
-    known = [(key, inner) for key, inner in value.items() if is_known(inner)]
+    known = [(key, inner) for key, inner in value.items() if is_detected(inner)]
     given = [(key, value[key]) for key in FILE_KEYS if key in value]
     return known or given[:1]
 
 
-def is_known(value: Any) -> bool:
+def is_detected(value: Any) -> bool:
     """True for an object of a known format, good or bad, and for a list that starts with one."""
     for _ in range(2):
         if isinstance(value, list) and value:
@@ -133,6 +133,6 @@ def is_known(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     try:
-        return recognised(value, 0) is not None
+        return detect_and_read(value, 0) is not None
     except RecordError:
         return True

@@ -11,28 +11,28 @@ from typing import IO, Any, Literal
 
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
 from sequence_extension.formats.capture import SQLITE_MAGIC
-from sequence_extension.formats.detect import is_recognised, recognised
+from sequence_extension.formats.detect import detect_and_read, is_detectable
 from sequence_extension.formats.json_text import parse_json
 from sequence_extension.formats.native import (
-    checked_number,
+    checked_native_number,
+    native_number,
     rollout_to_native,
     trajectory_to_native,
-    written_number,
 )
 from sequence_extension.formats.results import (
     FileIssue,
     LengthsOnly,
     RecordError,
-    nothing_below,
+    empty_folder_result,
 )
 from sequence_extension.formats.stream import (
     MAX_FILE_BYTES,
-    iter_rollouts,
-    numbered_lines,
-    parse_line,
+    parse_stream_line,
+    stream_lines,
+    stream_rollouts,
 )
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of, shown
+from sequence_extension.text import count_text, shown_text
 
 # What the log directory of a run holds that can be read, beside files of other kinds.
 RUN_FILES = ("/capture/sample.jsonl", "/capture.sqlite", "_rollout_summaries.jsonl")
@@ -57,13 +57,13 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
         paths = sorted(path for path in Path(argument).rglob("*") if path.is_file())
         run = {path for path in paths if path.as_posix().endswith(RUN_FILES)}
         kinds = ("rollouts",) if run else ("rollouts", "unreadable")
-        files = [path for path in paths if path in run or path_kind(path) in kinds]
+        files = [path for path in paths if path in run or file_path_kind(path) in kinds]
         if not files:
-            yield nothing_below(argument)
+            yield empty_folder_result(argument)
         yield from map(str, files)
 
 
-def path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
+def file_path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
     """What a file in a folder seems to hold, from its name and its first value.
 
     Returns:
@@ -74,19 +74,19 @@ def path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
         return "other"
     try:
         with path.open("rb") as stream:
-            head = next(numbered_lines(stream), None)
+            head = next(stream_lines(stream), None)
             if head is None:
                 return "other"
             if head[1].startswith(SQLITE_MAGIC):
                 return "rollouts"
-            first = parse_line(head)
+            first = parse_stream_line(head)
             value = first.value
             if first.error is not None:
                 value, _ = parse_json(head[1] + stream.read(MAX_FILE_BYTES))
-        if not is_recognised(value):
+        if not is_detectable(value):
             return "other"
         if isinstance(value, dict):
-            recognised(value, 0)
+            detect_and_read(value, 0)
     except (OSError, RecordError):
         return "unreadable"
     return "rollouts"
@@ -124,9 +124,9 @@ def read_rollouts(
         elif isinstance(file, str | os.PathLike):
             stream = stack.enter_context(open(file, "rb"))
         else:
-            stream = file if isinstance(file.read(0), bytes) else file_of_text(file)
+            stream = file if isinstance(file.read(0), bytes) else file_of_text_stream(file)
         lengths = 0
-        for item in iter_rollouts(stream):
+        for item in stream_rollouts(stream):
             if isinstance(item, Rollout):
                 yield item
             elif isinstance(item, LengthsOnly):
@@ -134,14 +134,14 @@ def read_rollouts(
             else:
                 problems.append(item)
     if lengths:
-        rollouts = count_of(lengths, "rollout")
+        rollouts = count_text(lengths, "rollout")
         problems.append(FileIssue(f"Of {rollouts} the file holds lengths but no tokens."))
     if issues is None and problems:
         rest = f" And {len(problems) - 5:,} more." if len(problems) > 5 else ""
         raise ValueError(" ".join(issue.message for issue in problems[:5]) + rest)
 
 
-def file_of_text(file: Any) -> IO[bytes]:
+def file_of_text_stream(file: Any) -> IO[bytes]:
     """The bytes of a stream that was opened as text."""
     buffer: IO[bytes] | None = getattr(file, "buffer", None)
     return buffer or io.BytesIO(file.read().encode("utf-8", "surrogatepass"))
@@ -175,16 +175,16 @@ def write_rollouts(
 
     Example:
         >>> import io
-        >>> from sequence_extension.rollout import token_trajectory
+        >>> from sequence_extension.rollout import rollout_trajectory
         >>> out = io.StringIO()
-        >>> write_rollouts(out, [token_trajectory([([1, 2], [3]), ([1, 2, 3, 4], [5])])])
+        >>> write_rollouts(out, [rollout_trajectory([([1, 2], [3]), ([1, 2, 3, 4], [5])])])
         1
         >>> [transition["ac"] for transition in json.loads(out.getvalue())["transitions"]]
         [[3], [5]]
         >>> [rollout.name for rollout in read_rollouts(out.getvalue())]
         ['trajectory 0']
     """
-    records = native_records(trajectory_groups, prefix)
+    records = file_records(trajectory_groups, prefix)
     lines: Iterator[str] = (json.dumps(each, allow_nan=False) + "\n" for each in records)
     if isinstance(trajectory_groups, Sequence):
         lines = iter(list(lines))
@@ -202,7 +202,7 @@ def write_rollouts(
     return count
 
 
-def native_records(
+def file_records(
     trajectory_groups: Iterable[TrajectoryGroup | Trajectory | Rollout], prefix: str
 ) -> Iterator[dict[str, Any]]:
     """Groups, trajectories and rollouts in the file format, see `write_rollouts`."""
@@ -216,17 +216,17 @@ def native_records(
             finals = item.final_rewards_G
             if len(finals) < len(item.trajectories_G):
                 raise ValueError(
-                    f"Each trajectory of a group needs a final reward: {shown(group, 60)} has "
+                    f"Each trajectory of a group needs a final reward: {shown_text(group, 60)} has "
                     f"{len(item.trajectories_G):,} and {len(finals):,}."
                 )
             records = []
             for number, trajectory in enumerate(item.trajectories_G):
                 name = f"{group}, trajectory {number}"
                 record = trajectory_to_native(trajectory, name, group)
-                final = float(checked_number(finals[number], "final reward") or 0.0)
+                final = float(checked_native_number(finals[number], "final reward") or 0.0)
                 if record["transitions"] and final:
                     total = float(trajectory.transitions[-1].reward) + final
-                    record["transitions"][-1]["reward"] = written_number(total)
+                    record["transitions"][-1]["reward"] = native_number(total)
                 records.append(record)
             yield from records
         else:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from sequence_extension.formats.results import RecordError
-from sequence_extension.text import shown
+from sequence_extension.text import shown_text
 
 MAX_FILE_VALUES = 10_000_000
 MAX_FILE_CONTAINERS = 500_000
@@ -62,7 +62,7 @@ class RepeatedKeyObject(dict[str, Any]):
         """
         for key in self.repeated:
             if key in keys:
-                raise RecordError(f"the key {shown(key)} stands twice in one object", path)
+                raise RecordError(f"the key {shown_text(key)} stands twice in one object", path)
 
 
 def parse_json(data: bytes) -> tuple[Any, bool]:
@@ -84,16 +84,16 @@ def parse_json(data: bytes) -> tuple[Any, bool]:
     try:
         value = from_json(data.removeprefix(BOM), cache_strings="keys")
     except ValueError:
-        return parse_text(decode_utf8(data))
+        return parse_json_text(decode_json_text(data))
     # Inside texts a quotation mark has a backslash in front; a key that ends on one looks alike.
     if b'\\\\":' not in data and not SPACED_KEY.search(data):
         keys = data.count(b'":') - data.count(b'\\":')
-        if key_count(value) == keys:
+        if json_key_count(value) == keys:
             return value, False
-    return parse_text(decode_utf8(data))
+    return parse_json_text(decode_json_text(data))
 
 
-def key_count(value: Any) -> int:
+def json_key_count(value: Any) -> int:
     """Keys of all objects in a value; lists that start with no list or object are passed over."""
     count = 0
     todo = [value]
@@ -107,7 +107,7 @@ def key_count(value: Any) -> int:
     return count
 
 
-def parse_text(text: str) -> tuple[Any, bool]:
+def parse_json_text(text: str) -> tuple[Any, bool]:
     """`parse_json` for what its faster parser does not take, or cannot tell.
 
     Raises:
@@ -147,13 +147,13 @@ def parse_text(text: str) -> tuple[Any, bool]:
         raise RecordError("a number with more than 4,300 digits", line=line) from None
 
 
-def refuse_repeated_keys(
+def refuse_repeated_json_keys(
     value: Any, keys: Container[str], metrics: Container[str] = frozenset()
 ) -> None:
     """Walk a JSON value that is known to come from text with a repeated key.
 
     Args:
-        value: Parsed by `parse_text`.
+        value: Parsed by `parse_json_text`.
         keys: Those that matter: others may be repeated, and what they hold is not looked at.
         metrics: Those that matter inside `metrics`.
 
@@ -174,16 +174,16 @@ def refuse_repeated_keys(
         todo += [(child, (*path, key)) for key, child in children if isinstance(child, dict | list)]
 
 
-def decode_utf8(data: bytes) -> str:
+def decode_json_text(data: bytes) -> str:
     """Bytes of a file, or of one line of it, as text; a byte order mark is dropped.
 
     Raises:
         RecordError: The bytes are something else than UTF-8 text; names what, where known, and
             the line within `data`.
     """
-    kind = file_kind(data)
+    kind = not_json_text_kind(data)
     if kind is not None:
-        raise RecordError(not_json(kind), line=1)
+        raise RecordError(not_json_text(kind), line=1)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -193,12 +193,12 @@ def decode_utf8(data: bytes) -> str:
         ) from None
 
 
-def not_json(kind: str) -> str:
+def not_json_text(kind: str) -> str:
     """The sentence on a file of another kind."""
     return f"this is {kind}, not JSON text in UTF-8"
 
 
-def file_kind(data: bytes) -> str | None:
+def not_json_text_kind(data: bytes) -> str | None:
     """What people upload by mistake, told by its first bytes."""
     if data.startswith(b"PK\x03\x04") and b"/data.pkl" in data[:200]:
         return "a PyTorch file, as slime and verl save rollouts (write them as JSONL instead)"

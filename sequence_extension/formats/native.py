@@ -9,13 +9,23 @@ from typing import Any
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, Trajectory, tinker
 from sequence_extension.elements import MAX_TOKEN_ID
-from sequence_extension.formats.build import MAX_ROLLOUT_TURNS, RolloutSource, TurnSource, read_each
+from sequence_extension.formats.build import (
+    MAX_ROLLOUT_TURNS,
+    RolloutSource,
+    TurnSource,
+    build_each,
+)
 from sequence_extension.formats.calls import CallSource
-from sequence_extension.formats.responses import is_call, read_call_turn, rollout_id, rollout_key
+from sequence_extension.formats.responses import (
+    is_response_call,
+    read_response_turn,
+    response_rollout_id,
+    response_rollout_key,
+)
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import MAX_IMAGE_TOKENS, label, loose_reward
+from sequence_extension.formats.values import MAX_IMAGE_TOKENS, label_value, loose_reward_value
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import describe_value
+from sequence_extension.text import value_text
 
 # Keys under which turns stand, and keys by which one turn is known.
 TRAJECTORY_KEYS = ("transitions", "trajectory", "steps", "turns", "responses")
@@ -25,7 +35,7 @@ MAX_TURNS_KEPT = MAX_ROLLOUT_TURNS + 1
 CHUNK_FIELDS = (("ob", "chunks"), ("ac", "tokens"), ("ac", "maybe_logprobs"))
 
 
-def is_own(value: dict[str, Any]) -> bool:
+def is_native(value: dict[str, Any]) -> bool:
     """True for an object with a key that only this format and the cookbook's objects have."""
     return any(key in value for key in ("transitions", "trajectories_G", *TURN_KEYS))
 
@@ -35,58 +45,69 @@ def read_native(value: Any, index: int) -> list[RolloutSource] | list[CallSource
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("trajectories_G"), list):
-        return read_group(value, f"group {index}")
+        return read_native_group(value, f"group {index}")
     listed = [key for key in TRAJECTORY_KEYS if isinstance(value.get(key), list)]
     if "transitions" in value or listed:
-        return [read_trajectory(value)]
+        return [read_native_trajectory(value)]
     if any(key in value for key in TURN_KEYS):
-        return [CallSource(read_turn(value), rollout_key(value), label(rollout_id(value)))]
+        return [
+            CallSource(
+                read_native_turn(value),
+                response_rollout_key(value),
+                label_value(response_rollout_id(value)),
+            )
+        ]
     return None
 
 
-def is_turn(value: Any) -> bool:
+def is_native_turn(value: Any) -> bool:
     """True for an object with a key by which one turn is known."""
     keys = (*TURN_KEYS, "prompt_token_ids", "token_ids", "choices")
     return isinstance(value, dict) and any(key in value for key in keys)
 
 
-def read_trajectory(value: Any) -> RolloutSource:
+def read_native_trajectory(value: Any) -> RolloutSource:
     """One trajectory.
 
     Raises:
         RecordError: It is no object, or its turns are no list.
     """
     if not isinstance(value, dict):
-        raise RecordError(f"expected a trajectory, got {describe_value(value)}")
+        raise RecordError(f"expected a trajectory, got {value_text(value)}")
     listed = [key for key in TRAJECTORY_KEYS if isinstance(value.get(key), list)]
     key = "transitions" if "transitions" in value or not listed else listed[0]
     turns = value.get(key)
     if not isinstance(turns, list):
-        raise RecordError(f"expected a list, got {describe_value(turns)}", (key,))
+        raise RecordError(f"expected a list, got {value_text(turns)}", (key,))
     group = value["group"] if value.get("group") is not None else value.get("example_id")
     return RolloutSource(
-        [read_turn(turn, (key, number)) for number, turn in enumerate(turns[:MAX_TURNS_KEPT])],
-        name=value["name"] if value.get("name") is not None else label(rollout_id(value)),
+        [
+            read_native_turn(turn, (key, number))
+            for number, turn in enumerate(turns[:MAX_TURNS_KEPT])
+        ],
+        name=value["name"]
+        if value.get("name") is not None
+        else label_value(response_rollout_id(value)),
         group=group,
         vocab=value.get("vocab"),
         reward=value.get("reward"),
     )
 
 
-def read_turn(value: Any, path: tuple[Any, ...] = ("transitions", 0)) -> TurnSource:
+def read_native_turn(value: Any, path: tuple[Any, ...] = ("transitions", 0)) -> TurnSource:
     """One turn, in this format, as the cookbook's object, or as a call of a server.
 
     Raises:
         RecordError: It is no object.
     """
     if not isinstance(value, dict):
-        raise RecordError(f"expected an object, got {describe_value(value)}", path)
+        raise RecordError(f"expected an object, got {value_text(value)}", path)
     if not any(key in value for key in TURN_KEYS):
         tokens = value.get("tokens")
         inner = tokens if isinstance(tokens, dict) else value
-        turn = read_call_turn(inner)
+        turn = read_response_turn(inner)
         turn.logprobs = inner.get("completion_logprobs", turn.logprobs)
-        if not is_call(inner):
+        if not is_response_call(inner):
             turn.problem = None
     else:
         turn = TurnSource(
@@ -96,14 +117,14 @@ def read_turn(value: Any, path: tuple[Any, ...] = ("transitions", 0)) -> TurnSou
             logprobs=value.get("logprobs"),
         )
         if isinstance(turn.ob, dict) or isinstance(turn.ac, dict):
-            read_objects(turn, path)
+            read_native_objects(turn, path)
     turn.reward = value.get("reward")
     turn.episode_done = value.get("episode_done")
     turn.metrics = value.get("metrics")
     return turn
 
 
-def read_objects(turn: TurnSource, path: tuple[Any, ...]) -> None:
+def read_native_objects(turn: TurnSource, path: tuple[Any, ...]) -> None:
     """The cookbook's `ModelInput` and `TokensWithLogprobs`, as JSON, in place of lists.
 
     Raises:
@@ -117,7 +138,7 @@ def read_objects(turn: TurnSource, path: tuple[Any, ...]) -> None:
         for number, chunk in enumerate(chunks):
             where = (*path, "ob", "chunks", number)
             if not isinstance(chunk, dict):
-                raise RecordError(f"expected a chunk, got {describe_value(chunk)}", where)
+                raise RecordError(f"expected a chunk, got {value_text(chunk)}", where)
             if "expected_tokens" in chunk and ("data" in chunk or "location" in chunk):
                 pointer = "location" in chunk
                 image = {"image": chunk["location" if pointer else "data"]}
@@ -131,22 +152,22 @@ def read_objects(turn: TurnSource, path: tuple[Any, ...]) -> None:
         turn.fields = CHUNK_FIELDS
 
 
-def read_group(value: dict[str, Any], name: str) -> list[RolloutSource]:
+def read_native_group(value: dict[str, Any], name: str) -> list[RolloutSource]:
     """The trajectories of a group; each final reward is added to that of the last turn."""
     finals = value.get("final_rewards_G")
     finals = finals if isinstance(finals, list) else []
-    sources = read_each(read_trajectory, value["trajectories_G"], "trajectory")
-    given = label(value.get("group")) or name
+    sources = build_each(read_native_trajectory, value["trajectories_G"], "trajectory")
+    given = label_value(value.get("group")) or name
     for number, source in enumerate(sources):
-        final = loose_reward(finals[number]) if number < len(finals) else None
+        final = loose_reward_value(finals[number]) if number < len(finals) else None
         if final and source.turns:
             last = source.turns[-1]
-            last.reward = (loose_reward(last.reward) or 0.0) + final
+            last.reward = (loose_reward_value(last.reward) or 0.0) + final
         source.group = source.group if source.group is not None else given
     return sources
 
 
-def record_to_json(record: Mapping[str, Any]) -> str:
+def native_to_json(record: Mapping[str, Any]) -> str:
     """A rollout in the file format as JSON text, a transition a line."""
     head = [
         f"{json.dumps(key)}: {json.dumps(value)}"
@@ -160,7 +181,7 @@ def record_to_json(record: Mapping[str, Any]) -> str:
 def element_to_native(element: Any) -> Any:
     """A flat element as the file format writes it: a token id, or one object per image.
 
-    Bytes that are text (stand-ins, see `image_chunk`) are their own id; a real picture becomes
+    Bytes that are text (stand-ins, see `image_element`) are their own id; a real picture becomes
     a data URI, so that reading it back gives an equal chunk.
 
     Raises:
@@ -186,7 +207,7 @@ def element_to_native(element: Any) -> Any:
     return {"image": image, "tokens": tokens}
 
 
-def written_number(value: Any) -> Any:
+def native_number(value: Any) -> Any:
     """A number as JSON has it, or as a word where JSON has none; null stays null."""
     if value is None:
         return None
@@ -196,19 +217,19 @@ def written_number(value: Any) -> Any:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def checked_number(value: Any, what: str) -> Any:
-    """`written_number`.
+def checked_native_number(value: Any, what: str) -> Any:
+    """`native_number`.
 
     Raises:
         ValueError: It is no number, or more than a float holds; a sentence that names it.
     """
     try:
-        return written_number(value)
+        return native_number(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"A {what} must be a number, not {describe_value(value)}.") from None
+        raise ValueError(f"A {what} must be a number, not {value_text(value)}.") from None
 
 
-def checked_ids(tokens: Iterable[Any]) -> list[int]:
+def checked_native_ids(tokens: Iterable[Any]) -> list[int]:
     """Token ids as whole numbers.
 
     Raises:
@@ -221,7 +242,7 @@ def checked_ids(tokens: Iterable[Any]) -> list[int]:
     return ids
 
 
-def written_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
+def native_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers among metrics; training loops put other things there, which no one reads back.
 
     The parse-error mask is a number also as text, as the cookbook takes it by `float`.
@@ -231,7 +252,7 @@ def written_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             text = isinstance(value, str) and key != PARSE_ERROR_MASKED_METRIC_KEY
             if value is not None and not text:
-                written[str(key)] = written_number(value)
+                written[str(key)] = native_number(value)
     return written
 
 
@@ -254,19 +275,20 @@ def trajectory_to_native(
         observation: list[Any] = []
         for chunk in transition.ob.chunks:
             if isinstance(chunk, tinker.EncodedTextChunk):
-                observation += checked_ids(chunk.tokens)
+                observation += checked_native_ids(chunk.tokens)
             else:
                 observation.append(element_to_native(chunk))
-        action, logprobs = checked_ids(transition.ac.tokens), transition.ac.maybe_logprobs
+        action, logprobs = checked_native_ids(transition.ac.tokens), transition.ac.maybe_logprobs
         extends = held is not None and observation[: len(held)] == held
         turns.append(
             {
                 **({"append": observation[len(held or ()) :]} if extends else {"ob": observation}),
                 "ac": action,
-                "logprobs": logprobs and [checked_number(each, "logprob") for each in logprobs],
-                "reward": checked_number(transition.reward, "reward"),
+                "logprobs": logprobs
+                and [checked_native_number(each, "logprob") for each in logprobs],
+                "reward": checked_native_number(transition.reward, "reward"),
                 "episode_done": bool(transition.episode_done),
-                "metrics": written_metrics(transition.metrics),
+                "metrics": native_metrics(transition.metrics),
             }
         )
         held = observation + action

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource, skipped_note
+from sequence_extension.formats.build import RolloutSource, TurnSource, build_skipped_note
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import label, loose_reward
+from sequence_extension.formats.values import label_value, loose_reward_value
 
 FIELDS = (("prompt_token_ids",), ("generation_token_ids",), ("generation_log_probs",))
 
@@ -17,7 +17,7 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
     """
     if not isinstance(value, dict):
         return None
-    output = response_output(value)
+    output = nemo_gym_output(value)
     if output is None:
         return None
     items = [item for item in output if isinstance(item, dict)]
@@ -48,18 +48,18 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
     return [
         RolloutSource(
             turns,
-            name=label(
+            name=label_value(
                 "" if task is None else f"task {task}",
                 "" if number is None else f"rollout {number}",
             ),
-            group=None if task is None else label(f"task {task}"),
-            reward=loose_reward(value.get("reward")),
-            notes=skipped_note(len(answers) - len(turns), "output item"),
+            group=None if task is None else label_value(f"task {task}"),
+            reward=loose_reward_value(value.get("reward")),
+            notes=build_skipped_note(len(answers) - len(turns), "output item"),
         )
     ]
 
 
-def response_output(value: dict[str, Any]) -> list[Any] | None:
+def nemo_gym_output(value: dict[str, Any]) -> list[Any] | None:
     """The output items of a response, which may be wrapped once more."""
     place: Any = value
     for _ in range(3):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sequence_extension.text import shown
+from sequence_extension.text import shown_text
 
 
 class RecordError(ValueError):
@@ -41,9 +41,9 @@ class FileIssue:
     trajectory: int | None = None
 
 
-def nothing_below(folder: str) -> FileIssue:
+def empty_folder_result(folder: str) -> FileIssue:
     """The sentence on a folder without files of rollouts."""
-    return FileIssue(f"The folder {shown(folder, 200)} holds no file of rollouts.")
+    return FileIssue(f"The folder {shown_text(folder, 200)} holds no file of rollouts.")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,15 @@
 
 from typing import Any
 
-from sequence_extension.formats.build import RolloutSource, TurnSource, read_each, skipped_note
+from sequence_extension.formats.build import (
+    RolloutSource,
+    TurnSource,
+    build_each,
+    build_skipped_note,
+)
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label, loose_reward
-from sequence_extension.text import describe_value
+from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.text import value_text
 
 FIELDS = (("prompt_ids",), ("response_ids",), ("logprobs",))
 DEFAULT_NAME = "default_traj_name"
@@ -15,25 +20,27 @@ def read_rllm(value: Any, index: int) -> list[RolloutSource] | None:
     """One trajectory, or those of an episode or group; None for anything else."""
     if not isinstance(value, dict):
         return None
-    if is_trajectory(value):
-        return [read_trajectory(value, value.get("uid"), None)]
+    if is_rllm_trajectory(value):
+        return [read_rllm_trajectory(value, value.get("uid"), None)]
     trajectories = value.get("trajectories")
-    if not isinstance(trajectories, list) or not any(map(is_trajectory, trajectories)):
+    if not isinstance(trajectories, list) or not any(map(is_rllm_trajectory, trajectories)):
         return None
-    episode = label(value.get("id"))
+    episode = label_value(value.get("id"))
     # Episodes of one task are a group; their ids are `task:number`.
-    group = label(value.get("group_id")) or label((episode or "").rpartition(":")[0])
-    name = episode or label(value.get("group_id"))
+    group = label_value(value.get("group_id")) or label_value((episode or "").rpartition(":")[0])
+    name = episode or label_value(value.get("group_id"))
     numbered = list(enumerate(trajectories))
     several = len(trajectories) > 1
-    return read_each(
-        lambda pair: read_trajectory(pair[1], label(name, pair[0] if several else ""), group),
+    return build_each(
+        lambda pair: read_rllm_trajectory(
+            pair[1], label_value(name, pair[0] if several else ""), group
+        ),
         numbered,
         "trajectory",
     )
 
 
-def is_trajectory(value: Any) -> bool:
+def is_rllm_trajectory(value: Any) -> bool:
     """True for a trajectory of rLLM."""
     steps = value.get("steps") if isinstance(value, dict) else None
     return isinstance(steps, list) and any(
@@ -42,15 +49,15 @@ def is_trajectory(value: Any) -> bool:
     )
 
 
-def read_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
+def read_rllm_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
     """One trajectory; a step that is no model call has no ids and makes no turn.
 
     Raises:
         NoTokens: No step has ids.
         RecordError: It is no trajectory.
     """
-    if not is_trajectory(value):
-        raise RecordError(f"expected a trajectory, got {describe_value(value)}")
+    if not is_rllm_trajectory(value):
+        raise RecordError(f"expected a trajectory, got {value_text(value)}")
     turns = []
     skipped = 0
     for step in value["steps"]:
@@ -66,7 +73,7 @@ def read_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
                 ob=step.get("prompt_ids") or output.get("prompt_ids"),
                 ac=ids,
                 logprobs=step.get("logprobs") or output.get("logprobs"),
-                reward=loose_reward(step.get("reward")),
+                reward=loose_reward_value(step.get("reward")),
                 fields=FIELDS,
             )
         )
@@ -76,14 +83,16 @@ def read_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
             "an engine that returns token ids"
         )
     # rLLM gives steps a reward of 0 where only the whole trajectory is scored.
-    if loose_reward(value.get("reward")) is not None and not any(turn.reward for turn in turns):
+    if loose_reward_value(value.get("reward")) is not None and not any(
+        turn.reward for turn in turns
+    ):
         for turn in turns:
             turn.reward = None
     role = value.get("name")
     return RolloutSource(
         turns,
-        name=label(name, role if role != DEFAULT_NAME else ""),
+        name=label_value(name, role if role != DEFAULT_NAME else ""),
         group=group,
-        reward=loose_reward(value.get("reward")),
-        notes=skipped_note(skipped, "step"),
+        reward=loose_reward_value(value.get("reward")),
+        notes=build_skipped_note(skipped, "step"),
     )

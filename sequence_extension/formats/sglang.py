@@ -12,14 +12,14 @@ from sequence_extension.formats.results import RecordError
 SIGNS = ("completion_tokens", "output_token_logprobs")
 
 
-def engine_meta(place: Any) -> dict[str, Any]:
+def sglang_meta(place: Any) -> dict[str, Any]:
     """`meta_info` of an answer; empty for anything else."""
     meta = place.get("meta_info") if isinstance(place, dict) else None
     known = isinstance(meta, dict) and any(key in meta for key in SIGNS)
     return meta if known and isinstance(meta, dict) else {}
 
 
-def triple_ids(value: Any) -> list[Any] | None:
+def sglang_triple_ids(value: Any) -> list[Any] | None:
     """The ids in a list of triples, None for anything else."""
     if not isinstance(value, list):
         return None
@@ -28,13 +28,13 @@ def triple_ids(value: Any) -> list[Any] | None:
     return [entry[1] for entry in value]
 
 
-def engine_prompt(meta: dict[str, Any]) -> list[Any] | None:
+def sglang_prompt(meta: dict[str, Any]) -> list[Any] | None:
     """Ids of the prompt, None where they are not all there."""
-    ids = triple_ids(meta.get("input_token_logprobs"))
+    ids = sglang_triple_ids(meta.get("input_token_logprobs"))
     return ids if ids and meta.get("prompt_tokens", len(ids)) == len(ids) else None
 
 
-def engine_problem(prompt: Any) -> RecordError:
+def sglang_problem(prompt: Any) -> RecordError:
     """What to record instead of an answer that holds too little."""
     if prompt is None:
         return RecordError(

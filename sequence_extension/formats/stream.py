@@ -8,27 +8,27 @@ from typing import IO, Any
 
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_rollout
 from sequence_extension.formats.calls import CallSource, Joiner
-from sequence_extension.formats.capture import SQLITE_MAGIC, read_store
+from sequence_extension.formats.capture import SQLITE_MAGIC, read_capture_store
 from sequence_extension.formats.detect import (
     DECISIVE_KEYS,
     IN_METRICS,
     Source,
-    inner_values,
-    is_recognised,
-    recognised,
+    detect_and_read,
+    detect_inner_values,
+    is_detectable,
 )
 from sequence_extension.formats.json_text import (
     RepeatedKeyObject,
-    file_kind,
+    not_json_text_kind,
     parse_json,
-    refuse_repeated_keys,
+    refuse_repeated_json_keys,
 )
-from sequence_extension.formats.native import TRAJECTORY_KEYS, is_turn
-from sequence_extension.formats.responses import rollout_id, with_id
+from sequence_extension.formats.native import TRAJECTORY_KEYS, is_native_turn
+from sequence_extension.formats.responses import response_rollout_id, response_with_id
 from sequence_extension.formats.results import FileIssue, LengthsOnly, RecordError
-from sequence_extension.formats.unreadable import KnownButUnreadable, refuse
+from sequence_extension.formats.unreadable import KnownButUnreadable, refuse_unreadable
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import describe_value, shown
+from sequence_extension.text import shown_text, value_text
 
 # Bounds of files, checked before the work they bound.
 # A rollout of 100 turns and 128,000 tokens that repeats the whole history in every turn is
@@ -45,18 +45,18 @@ MAX_DEPTH = 6
 Item = Rollout | FileIssue | LengthsOnly
 
 
-def file_issue(error: RecordError, line: int | None, index: int | None, name: Any) -> FileIssue:
+def stream_issue(error: RecordError, line: int | None, index: int | None, name: Any) -> FileIssue:
     """The sentence for a problem: line, trajectory, turn, field and index, then what is wrong."""
     place = [] if line is None else [f"line {line:,}"]
     place += ["the file"] if line is None and index is None else []
     if index is not None:
-        label = f" ({shown(name, 40)})" if isinstance(name, str) and name else ""
+        label = f" ({shown_text(name, 40)})" if isinstance(name, str) and name else ""
         place.append(f"trajectory {index:,}{label}")
     path = error.path
     if len(path) > 1 and path[0] in TRAJECTORY_KEYS and isinstance(path[1], int):
         place.append(f"turn {path[1]:,}")
         path = path[2:]
-    place += [shown(step) if isinstance(step, str) else f"index {step:,}" for step in path]
+    place += [shown_text(step) if isinstance(step, str) else f"index {step:,}" for step in path]
     where = ", ".join(place)
     return FileIssue(f"{where[0].upper()}{where[1:]}: {error}.", line, index)
 
@@ -93,12 +93,12 @@ class FileReader:
         yield from self.build_all(self.joiner.close_plain(), line)
         if depth > MAX_DEPTH:
             problem = RecordError(f"rollouts in more than {MAX_DEPTH} lists or objects")
-            yield file_issue(problem, line, self.index, None)
+            yield stream_issue(problem, line, self.index, None)
             self.index += 1
             return
         if depth and not value:
             empty = RecordError("expected a trajectory (an object with `transitions`), got `[]`")
-            yield file_issue(empty, line, self.index, None)
+            yield stream_issue(empty, line, self.index, None)
             self.index += 1
         for entry in value:
             if isinstance(entry, list):
@@ -115,13 +115,12 @@ class FileReader:
         try:
             if not isinstance(value, dict):
                 raise RecordError(
-                    "expected a trajectory (an object with `transitions`), got "
-                    f"{describe_value(value)}"
+                    f"expected a trajectory (an object with `transitions`), got {value_text(value)}"
                 )
-            sources = recognised(value, self.index)
-            inner = inner_values(value) if sources is None else []
+            sources = detect_and_read(value, self.index)
+            inner = detect_inner_values(value) if sources is None else []
             if repeated and not inner:
-                refuse_repeated_keys(value, DECISIVE_KEYS, IN_METRICS)
+                refuse_repeated_json_keys(value, DECISIVE_KEYS, IN_METRICS)
             elif isinstance(value, RepeatedKeyObject):
                 value.refuse({key for key, _ in inner})
         except KnownButUnreadable as error:
@@ -129,13 +128,13 @@ class FileReader:
             self.note_known(error, line)
             return
         except RecordError as error:
-            if not alone and (self.joiner.plain is not None or is_turn(value)):
+            if not alone and (self.joiner.plain is not None or is_native_turn(value)):
                 # One of a list of turns: its rollout cannot be read.
                 lost = CallSource(TurnSource(problem=error))
                 self.index += self.joiner.add(lost, line, self.index)
                 return
             yield from self.build_all(self.joiner.close_plain(), line)
-            yield file_issue(error, line, self.index, name)
+            yield stream_issue(error, line, self.index, name)
             self.index += 1
             return
         if sources is not None:
@@ -157,22 +156,22 @@ class FileReader:
         """What stands under keys of an object that is no rollout or call itself."""
         if not inner:
             yield from self.build_all(self.joiner.close_plain(), line)
-            problem = refuse(value)
+            problem = refuse_unreadable(value)
             if isinstance(problem, KnownButUnreadable):
                 self.note_known(problem, line)
             else:
-                yield file_issue(problem, line, self.index, value.get("name"))
+                yield stream_issue(problem, line, self.index, value.get("name"))
                 self.index += 1
         for key, held in inner:
             if isinstance(held, list | dict):
                 # An id that a log wrote around a call is that of the call.
-                held = with_id(held, rollout_id(value))
+                held = response_with_id(held, response_rollout_id(value))
                 alone = alone and len(inner) == 1
                 yield from self.take(held, line, repeated, alone, depth + 1)
             else:
                 yield from self.build_all(self.joiner.close_plain(), line)
-                problem = RecordError(f"expected a list, got {describe_value(held)}", (key,))
-                yield file_issue(problem, line, None, None)
+                problem = RecordError(f"expected a list, got {value_text(held)}", (key,))
+                yield stream_issue(problem, line, None, None)
 
     def take_sources(
         self, sources: Sequence[Source], line: int | None, alone: bool
@@ -206,7 +205,7 @@ class FileReader:
             at = next((step for step in error.path if isinstance(step, int)), 0)
             if lines and lines[min(at, len(lines) - 1)] is not None:
                 line = lines[min(at, len(lines) - 1)]
-            return file_issue(error, line, index, source.name)
+            return stream_issue(error, line, index, source.name)
 
     def build_all(
         self, sources: Iterable[tuple[int, RolloutSource]], line: int | None
@@ -224,7 +223,7 @@ class FileReader:
             yield FileIssue(f"{where}{more}: {sentence}.", line)
 
 
-def numbered_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
+def stream_lines(stream: IO[bytes], number: int = 1) -> Iterator[tuple[int, bytes]]:
     """Lines that are not blank, counted from `number`; ends after one that is too long.
 
     After `MAX_BLANK_LINES` blank ones it ends with no bytes at all: each costs as much as a
@@ -254,7 +253,7 @@ class ParsedLine:
     error: RecordError | None = None
 
 
-def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
+def parse_stream_line(numbered: tuple[int, bytes]) -> ParsedLine:
     """One line of JSONL, parsed; never raises for bad content."""
     number, data = numbered
     try:
@@ -267,7 +266,9 @@ def parse_line(numbered: tuple[int, bytes]) -> ParsedLine:
         return ParsedLine(number, error=error)
 
 
-def line_items(lines: Iterable[ParsedLine], reader: FileReader | None = None) -> Iterator[Item]:
+def stream_line_items(
+    lines: Iterable[ParsedLine], reader: FileReader | None = None
+) -> Iterator[Item]:
     """JSONL: a value a line, see `FileReader`; `reader` knows what came before, if anything."""
     reader = reader or FileReader()
     for line in lines:
@@ -275,41 +276,41 @@ def line_items(lines: Iterable[ParsedLine], reader: FileReader | None = None) ->
             yield from reader.take(line.value, line.number, line.repeated, True)
             continue
         yield from reader.build_all(reader.joiner.close_plain(), line.number)
-        yield file_issue(line.error, line.number, reader.index, None)
+        yield stream_issue(line.error, line.number, reader.index, None)
         reader.index += 1
     yield from reader.close()
 
 
-def store_items(stream: IO[bytes], head: bytes) -> Iterator[Item]:
+def stream_store_items(stream: IO[bytes], head: bytes) -> Iterator[Item]:
     """A capture store: calls in the order of its cursor."""
     reader = FileReader()
     try:
-        for call in read_store(stream, head):
+        for call in read_capture_store(stream, head):
             yield from reader.take_sources([call], None, True)
     except RecordError as error:
-        yield file_issue(error, None, None, None)
+        yield stream_issue(error, None, None, None)
     yield from reader.close()
 
 
 def stream_items(stream: IO[bytes]) -> Iterator[Item]:
-    """`iter_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
-    head = next(numbered_lines(stream), None)
+    """`stream_rollouts` without its bound on issues: tells JSON from JSONL, then reads."""
+    head = next(stream_lines(stream), None)
     if head is None:
         yield FileIssue("The file is empty.")
         return
     number, data = head
     if data.startswith(SQLITE_MAGIC):
-        yield from store_items(stream, data)
+        yield from stream_store_items(stream, data)
         return
-    first = parse_line(head)
-    if first.error is not None and file_kind(data) is not None:
+    first = parse_stream_line(head)
+    if first.error is not None and not_json_text_kind(data) is not None:
         # No text at all: what follows its first line break is no line.
-        yield file_issue(first.error, number, None, None)
+        yield stream_issue(first.error, number, None, None)
         return
     if first.error is None:
         # JSONL, or a document on one line, which reads the same.
-        later = numbered_lines(stream, number + 1)
-        yield from line_items(itertools.chain([first], map(parse_line, later)))
+        later = stream_lines(stream, number + 1)
+        yield from stream_line_items(itertools.chain([first], map(parse_stream_line, later)))
         return
     # Alone the first line is no JSON: it opens a document, or it is a bad line of JSONL.
     rest = stream.read(MAX_FILE_BYTES) if len(data) <= MAX_FILE_BYTES else b""
@@ -320,34 +321,34 @@ def stream_items(stream: IO[bytes]) -> Iterator[Item]:
             raise RecordError(f"larger than {MAX_FILE_BYTES // 2**20} MB, the most that is read")
         value, repeated = parse_json(data + rest)
     except RecordError as error:
-        if holds_lines(first, data, rest):
+        if stream_holds_lines(first, data, rest):
             tail = itertools.chain(
-                numbered_lines(io.BytesIO(rest), number + 1),
-                numbered_lines(stream, number + 1 + rest.count(b"\n")),
+                stream_lines(io.BytesIO(rest), number + 1),
+                stream_lines(stream, number + 1 + rest.count(b"\n")),
             )
-            yield from line_items(itertools.chain([first], map(parse_line, tail)))
+            yield from stream_line_items(itertools.chain([first], map(parse_stream_line, tail)))
             return
         line = error.line if error.line is None else number - 1 + error.line
-        yield file_issue(error, line, None, None)
+        yield stream_issue(error, line, None, None)
         return
     reader = FileReader()
     yield from reader.take(value, None, repeated, False)
     yield from reader.close()
 
 
-def holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
+def stream_holds_lines(first: ParsedLine, data: bytes, rest: bytes) -> bool:
     """Whether a file that is no JSON document is JSONL with bad lines in front.
 
     It is if its second line is a rollout or a call. Further lines are looked at where the first
     does not look like the opening of a document, whose own lines would be fragments.
     """
-    later = map(parse_line, numbered_lines(io.BytesIO(rest)))
+    later = map(parse_stream_line, stream_lines(io.BytesIO(rest)))
     opens = data.rstrip().endswith((b"[", b"{", b","))
     most = 1 if opens else MAX_FOREIGN_LINES
-    return any(is_recognised(line.value) for line in itertools.islice(later, most))
+    return any(is_detectable(line.value) for line in itertools.islice(later, most))
 
 
-def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:
+def stream_rollouts(stream: IO[bytes]) -> Iterator[Item]:
     """Read a file of rollouts in any of the formats, one rollout at a time.
 
     JSONL is read line by line: memory grows with the longest line, not with the file. Only
@@ -366,10 +367,10 @@ def iter_rollouts(stream: IO[bytes]) -> Iterator[Item]:
         yield item
         issues += isinstance(item, FileIssue)
         if issues >= MAX_FILE_ISSUES:
-            yield left_out(issues)
+            yield stream_left_out(issues)
             return
 
 
-def left_out(issues: int) -> FileIssue:
+def stream_left_out(issues: int) -> FileIssue:
     """The sentence behind the last issue of a file that holds too many."""
     return FileIssue(f"The rest is left out after {issues:,} trajectories like these.")

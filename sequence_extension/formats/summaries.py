@@ -5,8 +5,8 @@ from typing import Any
 
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS
 from sequence_extension.formats.results import LengthsOnly, RecordError
-from sequence_extension.formats.values import label
-from sequence_extension.text import count_of, describe_value
+from sequence_extension.formats.values import label_value
+from sequence_extension.text import count_text, value_text
 
 
 def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
@@ -30,7 +30,7 @@ def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
             length = step.get(key) if isinstance(step, dict) else None
             if type(length) is not int or length < 0:
                 raise RecordError(
-                    f"expected a whole number from 0, got {describe_value(length)}",
+                    f"expected a whole number from 0, got {value_text(length)}",
                     ("steps", turn, key),
                 )
             pair.append(length)
@@ -45,20 +45,20 @@ def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
     grouped = type(value.get("group_idx")) is int
     return [
         LengthsOnly(
-            name=label(split, *parts) or f"trajectory {index}",
+            name=label_value(split, *parts) or f"trajectory {index}",
             lengths=tuple(lengths),
-            group=label(split, *parts[: names.index("traj_idx")]) if grouped else None,
+            group=label_value(split, *parts[: names.index("traj_idx")]) if grouped else None,
         )
     ]
 
 
-def lengths_sentence(lengths: Sequence[LengthsOnly]) -> str:
+def summaries_sentence(lengths: Sequence[LengthsOnly]) -> str:
     """What is certain about rollouts of which only lengths are known, and what to record."""
     turns = sum(each.turns for each in lengths)
     splits = sum(len(each.certain_splits) for each in lengths)
     return (
-        f"Of {count_of(len(lengths), 'rollout')} only lengths are known: of "
-        f"{count_of(turns, 'turn')} at least {splits:,} cannot extend, as too little is left of "
+        f"Of {count_text(len(lengths), 'rollout')} only lengths are known: of "
+        f"{count_text(turns, 'turn')} at least {splits:,} cannot extend, as too little is left of "
         "what stood before. Tokens are needed for more: record them with `tinker_cookbook.capture` "
         "or `write_rollouts`."
     )

@@ -26,9 +26,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sequence_extension.cookbook import PARSE_ERROR_MASKED_METRIC_KEY, tinker
-from sequence_extension.elements import MAX_TOKEN_ID, image_chunk
+from sequence_extension.elements import MAX_TOKEN_ID, image_element
 from sequence_extension.formats.results import RecordError
-from sequence_extension.text import code_point, describe_value, encodable, shown
+from sequence_extension.text import code_point_text, encodable_text, shown_text, value_text
 
 MAX_IMAGE_TOKENS = 100_000
 MAX_VOCABULARY = 500_000
@@ -45,7 +45,7 @@ HALF_PAIR = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_TOKEN_ID)]
 
 
-def read_number(value: Any) -> Any:
+def read_number_value(value: Any) -> Any:
     """The words for numbers that JSON lacks, as numbers; anything else as it is."""
     return NUMBER_WORDS.get(value, value) if isinstance(value, str) else value
 
@@ -59,7 +59,7 @@ class ImageRecord(BaseModel):
     asset: Literal["png", "jpeg"] | None = None
 
 
-def record_to_chunk(record: ImageRecord) -> Any:
+def image_chunk_value(record: ImageRecord) -> Any:
     """The cookbook's chunk for one image; equal records give equal chunks.
 
     Raises:
@@ -71,7 +71,7 @@ def record_to_chunk(record: ImageRecord) -> Any:
         )
     uri = re.match(r"data:image/(\w+);base64,", record.image)
     if uri is None:
-        return image_chunk(record.image, record.tokens)
+        return image_element(record.image, record.tokens)
     if uri[1] not in ("png", "jpeg"):
         raise PydanticCustomError("image", "only png and jpeg images are read")
     try:
@@ -91,7 +91,7 @@ ELEMENTS: TypeAdapter[list[Any]] = TypeAdapter(
         list[
             Annotated[
                 Annotated[TokenId, Tag("token")]
-                | Annotated[ImageRecord, AfterValidator(record_to_chunk), Tag("picture")],
+                | Annotated[ImageRecord, AfterValidator(image_chunk_value), Tag("picture")],
                 Discriminator(lambda value: "picture" if isinstance(value, dict) else "token"),
             ]
         ],
@@ -104,7 +104,7 @@ NUMBERS: TypeAdapter[list[float]] = TypeAdapter(
 )
 LOOSE_NUMBERS: TypeAdapter[list[float | None]] = TypeAdapter(
     Annotated[
-        list[Annotated[float | None, Field(strict=True), BeforeValidator(read_number)]],
+        list[Annotated[float | None, Field(strict=True), BeforeValidator(read_number_value)]],
         Field(strict=True),
         FailFast(),
     ]
@@ -136,10 +136,10 @@ def value_problem(error: ValidationError, path: Sequence[Any]) -> RecordError:
         for bound in ("int_type", "less_than_equal", "greater_than_equal", "int_parsing_size"):
             expected[bound] = f"a whole number from 0 to {MAX_IMAGE_TOKENS:,}"
     text = expected.get(kind, first["msg"])
-    return RecordError(f"expected {text}, got {describe_value(got)}", (*path, *inner))
+    return RecordError(f"expected {text}, got {value_text(got)}", (*path, *inner))
 
 
-def pack_tokens(value: Any) -> Any:
+def pack_token_values(value: Any) -> Any:
     """Token ids as an array of 4 bytes each, where they are valid; anything else as it is."""
     if type(value) is not list or not set(map(type, value)) <= {int}:
         return value
@@ -150,7 +150,7 @@ def pack_tokens(value: Any) -> Any:
     return value if packed and min(packed) < 0 else packed
 
 
-def read_tokens(value: Any, path: Sequence[Any]) -> list[int]:
+def read_token_values(value: Any, path: Sequence[Any]) -> list[int]:
     """Token ids.
 
     Raises:
@@ -164,7 +164,7 @@ def read_tokens(value: Any, path: Sequence[Any]) -> list[int]:
         raise value_problem(error, path) from None
 
 
-def read_elements(value: Any, path: Sequence[Any]) -> tuple[list[Any], bool]:
+def read_element_values(value: Any, path: Sequence[Any]) -> tuple[list[Any], bool]:
     """An observation as flat elements, and whether it holds images.
 
     Raises:
@@ -183,7 +183,7 @@ def read_elements(value: Any, path: Sequence[Any]) -> tuple[list[Any], bool]:
         raise value_problem(error, path) from None
 
 
-def token_logprob(entry: Any, token: Any) -> Any:
+def token_logprob_value(entry: Any, token: Any) -> Any:
     """What one entry of a list of logprobs says about a token.
 
     Read are a number; `{"logprob": x}`; candidates by token id (`{"17": {"logprob": x}}`,
@@ -199,7 +199,7 @@ def token_logprob(entry: Any, token: Any) -> Any:
     return entry.get("logprob") if isinstance(entry, dict) else entry
 
 
-def logprob_list(value: Any) -> Any:
+def logprob_value_list(value: Any) -> Any:
     """The list inside what a server calls `logprobs`; anything else as it is."""
     for _ in range(3):
         if not isinstance(value, dict):
@@ -209,20 +209,22 @@ def logprob_list(value: Any) -> Any:
     return value
 
 
-def read_logprobs(value: Any, tokens: Sequence[int], path: Sequence[Any]) -> list[float] | None:
-    """Logprobs of an action in any of the forms that programs write, see `token_logprob`.
+def read_logprob_values(
+    value: Any, tokens: Sequence[int], path: Sequence[Any]
+) -> list[float] | None:
+    """Logprobs of an action in any of the forms that programs write, see `token_logprob_value`.
 
     An entry that is null becomes NaN; None where there are none at all.
 
     Raises:
         RecordError: With the index of the first wrong entry.
     """
-    value = logprob_list(value)
+    value = logprob_value_list(value)
     if value is None:
         return None
     if isinstance(value, list) and any(isinstance(entry, dict | list) for entry in value[:1]):
         known = [*tokens, *[None] * (len(value) - len(tokens))]
-        value = [token_logprob(entry, known[index]) for index, entry in enumerate(value)]
+        value = [token_logprob_value(entry, known[index]) for index, entry in enumerate(value)]
     try:
         return NUMBERS.validate_python(value)
     except ValidationError:
@@ -234,11 +236,11 @@ def read_logprobs(value: Any, tokens: Sequence[int], path: Sequence[Any]) -> lis
     return [math.nan if number is None else number for number in loose]
 
 
-def named_tokens(value: Any) -> list[int] | None:
+def named_token_values(value: Any) -> list[int] | None:
     """Token ids where logprobs name every token by its id (`"token_id:17"`), else None."""
     names = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(names, list):
-        entries = logprob_list(value)
+        entries = logprob_value_list(value)
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             return None
         names = [entry.get("token") for entry in entries]
@@ -247,30 +249,30 @@ def named_tokens(value: Any) -> list[int] | None:
     return ids if ids and len(ids) == len(names) else None
 
 
-def read_reward(value: Any, path: Sequence[Any]) -> float | None:
+def read_reward_value(value: Any, path: Sequence[Any]) -> float | None:
     """A reward: a number, a word for one that JSON lacks, or null.
 
     Raises:
         RecordError: Something else, or more than a float holds.
     """
-    value = read_number(value)
+    value = read_number_value(value)
     if value is None or (type(value) in (int, float)):
         try:
             return None if value is None else float(value)
         except OverflowError:
             pass
-    raise RecordError(f"expected a number, got {describe_value(value)}", path)
+    raise RecordError(f"expected a number, got {value_text(value)}", path)
 
 
-def loose_reward(value: Any) -> float | None:
+def loose_reward_value(value: Any) -> float | None:
     """The reward that another program noted, where it is a number; no diagnosis needs it."""
     try:
-        return float(value) if value is True or value is False else read_reward(value, ())
+        return float(value) if value is True or value is False else read_reward_value(value, ())
     except RecordError:
         return None
 
 
-def read_metrics(value: Any) -> dict[str, float]:
+def read_metric_values(value: Any) -> dict[str, float]:
     """The numbers among metrics; only the parse-error mask matters, so nothing is refused.
 
     The mask is read wherever it stands, and by `float` as the cookbook does: also from text.
@@ -278,7 +280,7 @@ def read_metrics(value: Any) -> dict[str, float]:
     if not isinstance(value, dict):
         return {}
     metrics: dict[str, float] = {}
-    mask = mask_number(value.get(PARSE_ERROR_MASKED_METRIC_KEY))
+    mask = mask_number_value(value.get(PARSE_ERROR_MASKED_METRIC_KEY))
     if mask is not None:
         metrics[PARSE_ERROR_MASKED_METRIC_KEY] = mask
     for key, entry in value.items():
@@ -286,13 +288,13 @@ def read_metrics(value: Any) -> dict[str, float]:
             break
         if isinstance(entry, bool) or key == PARSE_ERROR_MASKED_METRIC_KEY:
             continue
-        number = loose_reward(entry)
+        number = loose_reward_value(entry)
         if number is not None:
             metrics[key] = number
     return metrics
 
 
-def mask_number(value: Any) -> float | None:
+def mask_number_value(value: Any) -> float | None:
     """The parse-error mask as the cookbook takes it; None where `float` takes nothing."""
     try:
         return None if value is None else float(value)
@@ -300,15 +302,15 @@ def mask_number(value: Any) -> float | None:
         return None
 
 
-def read_name(value: Any, key: str) -> tuple[str | None, list[str]]:
+def read_name_value(value: Any, key: str) -> tuple[str | None, list[str]]:
     """A name or a group as a text of bounded length, and notes on what was changed."""
     if value is None:
         return None, []
     if type(value) in (int, float):
         value = str(value)
     if not isinstance(value, str):
-        return None, [f"`{key}` is {describe_value(value)}, not a text, and is left out."]
-    text, notes = encodable(value), []
+        return None, [f"`{key}` is {value_text(value)}, not a text, and is left out."]
+    text, notes = encodable_text(value), []
     if text != value:
         notes.append(f"`{key}` holds half of a surrogate pair, which is written as its code.")
     if len(text) > MAX_NAME_CHARS:
@@ -318,14 +320,14 @@ def read_name(value: Any, key: str) -> tuple[str | None, list[str]]:
     return text, notes
 
 
-def label(*parts: Any) -> str | None:
+def label_value(*parts: Any) -> str | None:
     """Texts and numbers that a program noted, as a name: `run a, 3`; None where there are none."""
     words = [str(part) for part in parts if type(part) in (str, int) and str(part)]
     text = ", ".join(words).encode("utf-8", "replace").decode()
     return text[:MAX_NAME_CHARS] or None
 
 
-def read_vocabulary(value: Any) -> tuple[dict[int, str], list[str]]:
+def read_vocabulary_values(value: Any) -> tuple[dict[int, str], list[str]]:
     """Token texts by id, and notes on what was left out.
 
     Keys of a JSON object are text, so ids arrive as `"17"`. Texts keep the lone surrogates that
@@ -334,19 +336,19 @@ def read_vocabulary(value: Any) -> tuple[dict[int, str], list[str]]:
     if value is None:
         return {}, []
     if not isinstance(value, dict):
-        return {}, [f"`vocab` is {describe_value(value)}, not an object, and is left out."]
+        return {}, [f"`vocab` is {value_text(value)}, not an object, and is left out."]
     if len(value) > MAX_VOCABULARY:
         return {}, [f"`vocab` holds more than {MAX_VOCABULARY:,} entries and is left out."]
     vocab: dict[int, str] = {}
     wrong = ""
     for key, text in value.items():
         if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_TOKEN_ID:
-            wrong = wrong or f"{shown(key)} is no token id"
+            wrong = wrong or f"{shown_text(key)} is no token id"
         elif not isinstance(text, str):
-            wrong = wrong or f"that of token {key} is {describe_value(text)}"
+            wrong = wrong or f"that of token {key} is {value_text(text)}"
         else:
             if not text.isascii():
-                text = HALF_PAIR.sub(lambda half: code_point(half[0]), text)
+                text = HALF_PAIR.sub(lambda half: code_point_text(half[0]), text)
             vocab[int(key)] = text if len(text) <= MAX_NAME_CHARS else f"{text[:MAX_NAME_CHARS]}…"
     left = len(value) - len(vocab)
     noun = "entry" if left == 1 else "entries"

@@ -8,13 +8,13 @@ from sequence_extension.formats.build import (
     MAX_ROLLOUT_TOKENS,
     RolloutSource,
     TurnSource,
-    read_each,
-    skipped_note,
-    step_turn,
+    build_each,
+    build_skipped_note,
+    build_step_turn,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label, loose_reward
-from sequence_extension.text import describe_value
+from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.text import value_text
 
 LEGACY_FIELDS = (
     ("tokens", "prompt_ids"),
@@ -35,43 +35,43 @@ def read_verifiers(value: Any, index: int) -> list[RolloutSource] | None:
     if not isinstance(value, dict):
         return None
     steps = value.get("trajectory")
-    if isinstance(steps, list) and any(is_step(step) for step in steps):
-        return [read_result(value, steps)]
-    if isinstance(value.get("nodes"), list) and is_trace(value):
-        return [read_trace(value)]
+    if isinstance(steps, list) and any(is_verifiers_step(step) for step in steps):
+        return [read_verifiers_result(value, steps)]
+    if isinstance(value.get("nodes"), list) and is_verifiers_trace(value):
+        return [read_verifiers_trace(value)]
     traces = value.get("traces")
-    if not isinstance(traces, list) or not any(is_trace(trace) for trace in traces):
+    if not isinstance(traces, list) or not any(is_verifiers_trace(trace) for trace in traces):
         return None
     group = value.get("group")
     group = group.get("id") if isinstance(group, dict) else group
-    sources = read_each(read_trace, traces, "trace")
+    sources = build_each(read_verifiers_trace, traces, "trace")
     for source in sources:
-        source.group = label(group)
+        source.group = label_value(group)
     return sources
 
 
-def is_step(value: Any) -> bool:
+def is_verifiers_step(value: Any) -> bool:
     """True for a step of a legacy result, with or without token ids."""
     return isinstance(value, dict) and "tokens" in value and not isinstance(value["tokens"], list)
 
 
-def is_trace(value: Any) -> bool:
+def is_verifiers_trace(value: Any) -> bool:
     """True for a trace: a graph of messages."""
     if not isinstance(value, dict) or not isinstance(value.get("nodes"), list):
         return False
     return all(isinstance(node, dict) and "message" in node for node in value["nodes"])
 
 
-def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
+def read_verifiers_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
     """A legacy result: `trajectory[].tokens`; a step without tokens makes no turn."""
     turns = []
     skipped = 0
     for step in steps:
-        turn = step_turn(step, LEGACY_FIELDS)
+        turn = build_step_turn(step, LEGACY_FIELDS)
         if turn is None:
             skipped += 1
             continue
-        turn.reward = loose_reward(step.get("reward"))
+        turn.reward = loose_reward_value(step.get("reward"))
         turns.append(turn)
     if skipped and not turns:
         raise NoTokens(
@@ -82,14 +82,16 @@ def read_result(value: dict[str, Any], steps: list[Any]) -> RolloutSource:
     return RolloutSource(
         turns,
         name=value.get("name") if isinstance(value.get("name"), str) else None,
-        group=label(value["group"] if value.get("group") is not None else value.get("example_id")),
+        group=label_value(
+            value["group"] if value.get("group") is not None else value.get("example_id")
+        ),
         vocab=value.get("vocab"),
-        reward=loose_reward(value.get("reward")),
-        notes=skipped_note(skipped, "step"),
+        reward=loose_reward_value(value.get("reward")),
+        notes=build_skipped_note(skipped, "step"),
     )
 
 
-def read_trace(trace: Any) -> RolloutSource:
+def read_verifiers_trace(trace: Any) -> RolloutSource:
     """A trace: a turn per sampled node, in the order of the calls.
 
     The observation of a node is the token ids of its ancestors and its own unmasked ones; its
@@ -99,18 +101,20 @@ def read_trace(trace: Any) -> RolloutSource:
         NoTokens: Answers were sampled, but no token ids recorded.
         RecordError: No trace, a parent that is none, or too much.
     """
-    if not is_trace(trace):
-        raise RecordError(f"expected a trace, got {describe_value(trace)}")
+    if not is_verifiers_trace(trace):
+        raise RecordError(f"expected a trace, got {value_text(trace)}")
     nodes = trace["nodes"]
     if len(nodes) > MAX_NODES:
         raise RecordError(f"longer than {MAX_NODES:,} entries", ("nodes",))
     spans: dict[int, tuple[int, int]] = {}
     skipped = 0
     for number, node in enumerate(nodes):
-        check_node(node, number)
+        check_verifiers_node(node, number)
         if not node.get("sampled"):
             continue
-        start, end = sampled_span(node.get("token_ids") or [], node.get("mask") or [], number)
+        start, end = verifiers_sampled_span(
+            node.get("token_ids") or [], node.get("mask") or [], number
+        )
         if start == end:
             skipped += 1
         else:
@@ -123,14 +127,14 @@ def read_trace(trace: Any) -> RolloutSource:
     agent = trace.get("agent")
     name = agent.get("name") if isinstance(agent, dict) else None
     return RolloutSource(
-        trace_turns(nodes, spans, call_order(trace, spans)),
-        name=label(trace.get("id"), name if name != "agent" else None),
-        reward=trace_reward(trace),
-        notes=skipped_note(skipped, "sampled node") if spans else ["No answer was sampled."],
+        verifiers_trace_turns(nodes, spans, verifiers_call_order(trace, spans)),
+        name=label_value(trace.get("id"), name if name != "agent" else None),
+        reward=verifiers_trace_reward(trace),
+        notes=build_skipped_note(skipped, "sampled node") if spans else ["No answer was sampled."],
     )
 
 
-def check_node(node: dict[str, Any], number: int) -> None:
+def check_verifiers_node(node: dict[str, Any], number: int) -> None:
     """Make sure that the links and lists of a node can be followed.
 
     Raises:
@@ -139,16 +143,16 @@ def check_node(node: dict[str, Any], number: int) -> None:
     parent = node.get("parent")
     if parent is not None and (type(parent) is not int or not 0 <= parent < number):
         raise RecordError(
-            f"expected an earlier node, got {describe_value(parent)}", ("nodes", number, "parent")
+            f"expected an earlier node, got {value_text(parent)}", ("nodes", number, "parent")
         )
     for key in ("token_ids", "mask"):
         if node.get(key) is not None and not isinstance(node[key], list):
             raise RecordError(
-                f"expected a list, got {describe_value(node[key])}", ("nodes", number, key)
+                f"expected a list, got {value_text(node[key])}", ("nodes", number, key)
             )
 
 
-def trace_turns(
+def verifiers_trace_turns(
     nodes: list[dict[str, Any]], spans: dict[int, tuple[int, int]], order: list[int]
 ) -> list[TurnSource]:
     """The turns of a trace; one that goes on from the turn before says only what it adds.
@@ -190,7 +194,7 @@ def trace_turns(
     return turns
 
 
-def sampled_span(ids: list[Any], mask: list[Any], number: int) -> tuple[int, int]:
+def verifiers_sampled_span(ids: list[Any], mask: list[Any], number: int) -> tuple[int, int]:
     """Where the sampled tokens of a node start and end; all of them without a mask.
 
     Raises:
@@ -210,7 +214,7 @@ def sampled_span(ids: list[Any], mask: list[Any], number: int) -> tuple[int, int
     return sampled[0], sampled[-1] + 1
 
 
-def call_order(trace: dict[str, Any], turns: Collection[int]) -> list[int]:
+def verifiers_call_order(trace: dict[str, Any], turns: Collection[int]) -> list[int]:
     """Nodes in the order in which they were sampled: that of the calls, then that of the nodes."""
     calls = trace.get("calls")
     listed = calls if isinstance(calls, list) else []
@@ -219,14 +223,14 @@ def call_order(trace: dict[str, Any], turns: Collection[int]) -> list[int]:
     return [*order, *(node for node in turns if node not in set(order))]
 
 
-def trace_reward(trace: dict[str, Any]) -> float | None:
+def verifiers_trace_reward(trace: dict[str, Any]) -> float | None:
     """The sum of a trace's weighted rewards; None where nothing was scored."""
     rewards = trace.get("rewards")
     if not isinstance(rewards, dict):
-        return loose_reward(trace.get("reward"))
+        return loose_reward_value(trace.get("reward"))
     scored = [reward for reward in rewards.values() if isinstance(reward, dict)]
     values = [
-        (loose_reward(reward.get("score")), loose_reward(reward.get("weight", 1.0)))
+        (loose_reward_value(reward.get("score")), loose_reward_value(reward.get("weight", 1.0)))
         for reward in scored
     ]
     known = [

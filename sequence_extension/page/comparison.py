@@ -11,7 +11,7 @@ from sequence_extension.env.matrix import compare_matrices, matrix_table
 from sequence_extension.page.html import details_table_html
 from sequence_extension.page.matrix import page_matrix
 from sequence_extension.page.once import once
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 
 @once
@@ -67,7 +67,7 @@ def comparison_refusals(table: pd.DataFrame) -> str:
     """Where tokens were not kept and why, for markdown; "" where they always were."""
     refused = table[table["refused"] != ""]
     return " ".join(
-        f"{count_of(len(cells), 'cell')} {'is' if len(cells) == 1 else 'are'} rendered anew, "
+        f"{count_text(len(cells), 'cell')} {'is' if len(cells) == 1 else 'are'} rendered anew, "
         f"because {reason}: {comparison_names(cells['renderer'])} "
         f"with {comparison_names(cells['policy'])}."
         for reason, cells in refused.groupby("refused", sort=False)
@@ -136,6 +136,6 @@ def comparison_printout(before: Sequence[tinker.Datum], after: Sequence[tinker.D
 
     def part(data: Sequence[tinker.Datum]) -> str:
         inputs = sum(datum.model_input.length for datum in data)
-        return f"{count_of(len(data), 'datum')}, {count_of(inputs, 'input')}"
+        return f"{count_text(len(data), 'datum')}, {count_text(inputs, 'input')}"
 
     return f"rendered anew: {part(before)}\ntokens kept:   {part(after)}"

@@ -10,12 +10,12 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.conversation import (
     ConversationRollout,
     conversation_everywhere,
+    conversation_renderers_alike,
     conversation_rollout,
-    renderers_alike,
 )
-from sequence_extension.env.messages import parse_conversation
+from sequence_extension.env.messages import parse_messages
 from sequence_extension.env.renderers import build_renderer
-from sequence_extension.env.vocabulary import offline_tokenizer
+from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.overview import STAND_IN
 from sequence_extension.page.html import (
     details_table_html,
@@ -27,7 +27,7 @@ from sequence_extension.page.views import break_drawings_view
 from sequence_extension.remedies import remedy
 from sequence_extension.rollout import PLACEHOLDER_LOGPROB
 from sequence_extension.text import number_text
-from sequence_extension.wording import cause_name, turn_words
+from sequence_extension.wording import cause_wording, turn_wording
 
 
 def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
@@ -38,7 +38,7 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
     rows = []
     for span, message in zip(diagnosis.spans, found.answers, strict=True):
         entry = broken.get(span.turn)
-        why = f": {cause_name(entry.cause)}" if entry is not None else ""
+        why = f": {cause_wording(entry.cause)}" if entry is not None else ""
         rows.append(
             {
                 "message": message,
@@ -46,7 +46,7 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
                 "datum": span.datum,
                 "prompt tokens": span.observation,
                 "answer tokens": span.action,
-                "verdict": turn_words(span) + why,
+                "verdict": turn_wording(span) + why,
             }
         )
     notes = "".join(note_html(text, "look").text for text in found.notes)
@@ -69,14 +69,14 @@ def conversation_everywhere_view(text: str) -> mo.Html:
     """One conversation under every renderer; those that behave alike share a row.
 
     Args:
-        text: The messages as `parse_conversation` reads them; most readers leave the example.
+        text: The messages as `parse_messages` reads them; most readers leave the example.
     """
-    table = conversation_everywhere(parse_conversation(text).messages)
+    table = conversation_everywhere(parse_messages(text).messages)
     # of those that can be read, the notes stand at the chosen one
     table["note"] = table["note"].where(table["datums/turns"] == "none", "")
     table["note"] = table["note"].str.replace(r"\w+Renderer has", "it has", regex=True)
     table["renderer"] = [f"`{name}`" for name in table["renderer"]]
-    alike = renderers_alike(table)
+    alike = conversation_renderers_alike(table)
     alike = alike if alike["note"].any() else alike.drop(columns="note")
     return details_table_html(
         alike, "The same conversation under every renderer", code=["renderer"]
@@ -85,10 +85,10 @@ def conversation_everywhere_view(text: str) -> mo.Html:
 
 def conversation_result_view(text: str, renderer: str) -> Any:
     """The verdict on pasted messages under one renderer, and under every other as a table."""
-    read = parse_conversation(text)
+    read = parse_messages(text)
     if read.issues:
         return mo.vstack([note_html(sentence, "error") for sentence in read.issues[:5]])
-    built, reason = build_renderer(renderer, offline_tokenizer())
+    built, reason = build_renderer(renderer, offline_vocabulary())
     if built is None:
         return note_html(reason, "error")
     result = conversation_rollout(read.messages, built)

@@ -4,18 +4,16 @@ from typing import Any
 
 import marimo as mo
 
-from sequence_extension.cost import (
-    cost_sentence,
-    cost_table,
+from sequence_extension.cost import cost_sentence, cost_table, cost_treatments
+from sequence_extension.diagnosis import Diagnosis
+from sequence_extension.figures.cost import cost_charts
+from sequence_extension.growth import (
     growth_facts,
     growth_finding,
     growth_law,
     growth_note,
     growth_table,
-    treatment_table,
 )
-from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.figures.cost import cost_charts
 from sequence_extension.page.html import (
     details_table_html,
     figure_box_html,
@@ -35,7 +33,7 @@ overwrite it at a break with the new observation, so that earlier actions are tr
 the break. Or *drop* the rollout.
 """)
     title = f"“{shown.rollout.name}” under three treatments"
-    table = table_box_html(treatment_table(shown), title)
+    table = table_box_html(cost_treatments(shown), title)
     return mo.Html(fold_markup("Three ways to treat a break", prose.text + table.text))
 
 

@@ -20,7 +20,7 @@ from sequence_extension.editor.fields import FieldError
 from sequence_extension.editor.scenarios import Scenario, scenarios
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.figures.palette import PALETTE
-from sequence_extension.formats.native import element_to_native, record_to_json, rollout_to_native
+from sequence_extension.formats.native import element_to_native, native_to_json, rollout_to_native
 from sequence_extension.page.html import (
     code_html,
     code_markup,
@@ -29,9 +29,9 @@ from sequence_extension.page.html import (
     printed_html,
 )
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of, printable, visible_text
+from sequence_extension.text import count_text, printable_text, visible_text
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import turn_words
+from sequence_extension.wording import turn_wording
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def editing_view(result: Edited, note: str = "") -> dict[str, Any]:
         refused = read is not None and read.built.error_code is not None
         turns.append(
             {
-                "verdict": turn_words(span, refused) if span else "",
+                "verdict": turn_wording(span, refused) if span else "",
                 "splits": bool(span and span.splits),
                 "chips": [asdict(chip) for chip in chips[turn]] if readable else [],
                 "readable": readable,
@@ -185,8 +185,8 @@ def editing_chips(
                 label, text = str(element), visible_text(vocab.get(element, ""))
             else:
                 label, text = (
-                    printable(str(element_to_native(element)["image"]), 24),
-                    count_of(element.length, "token"),
+                    printable_text(str(element_to_native(element)["image"]), 24),
+                    count_text(element.length, "token"),
                 )
             chips.append(Chip(position, label, text, kind))
         turns.append(chips)
@@ -238,7 +238,7 @@ def editing_outcome_html(result: Edited) -> str:
 
         also = f", and logprobs do not match ({places(unmatched)})" if unmatched else ""
         return (
-            f"<p><b>No trajectory yet.</b> {count_of(len(bad), 'field')} cannot be read "
+            f"<p><b>No trajectory yet.</b> {count_text(len(bad), 'field')} cannot be read "
             f"({places(bad)}){also}; the figures below show what could be read last.</p>"
         )
     if diagnosis.built.error_message:
@@ -246,11 +246,11 @@ def editing_outcome_html(result: Edited) -> str:
     data = diagnosis.built.data
     trained = sum(value > 0 for datum in data for value in datum_tensor(datum, "mask"))
     return (
-        f"<p>{count_of(len(result.drafts), 'turn')} "
+        f"<p>{count_text(len(result.drafts), 'turn')} "
         f"{'becomes' if len(result.drafts) == 1 else 'become'} "
-        f"<b>{count_of(len(data), 'datum')}</b>: "
-        f"{count_of(diagnosis.tokens_processed or 0, 'input')} go through the model, "
-        f"{count_of(trained, 'action token')} are trained.</p>"
+        f"<b>{count_text(len(data), 'datum')}</b>: "
+        f"{count_text(diagnosis.tokens_processed or 0, 'input')} go through the model, "
+        f"{count_text(trained, 'action token')} are trained.</p>"
     )
 
 
@@ -270,7 +270,7 @@ def editing_code_folds(rollout: Rollout) -> str:
     """The same trajectory as Python and as JSON, to unfold, as HTML; long ones without colours."""
     texts = {
         "python": rollout_to_code(rollout),
-        "json": record_to_json(rollout_to_native(rollout)),
+        "json": native_to_json(rollout_to_native(rollout)),
     }
     views = {
         language: code_html(text, language) if len(text) < MOST_COLOURED else printed_html(text)

@@ -8,26 +8,26 @@ from typing import Any
 import marimo as mo
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, stretch_facts, strip_facts
+from sequence_extension.alignment import alignment_facts, alignment_stretches, alignment_table
 from sequence_extension.cookbook import Trajectory, tinker
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.env import tutor
 from sequence_extension.env.endings import (
+    ending_headline,
     endings_table,
-    episode_headline,
+    endings_turn_facts,
     explain_ending,
-    turn_facts,
 )
 from sequence_extension.env.episodes import (
     Episode,
     EpisodeSpec,
     episode_presets,
+    episode_spec,
     run_episodes,
-    spec_of,
 )
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import renderer_names
-from sequence_extension.env.vocabulary import load_vocabulary, offline_tokenizer
+from sequence_extension.env.vocabulary import load_vocabulary, offline_vocabulary
 from sequence_extension.overview import STAND_IN
 from sequence_extension.page.html import (
     control_panel_html,
@@ -40,9 +40,9 @@ from sequence_extension.page.live import is_live_editor, is_live_kernel
 from sequence_extension.page.once import once
 from sequence_extension.page.rows import RowTable
 from sequence_extension.page.views import break_drawings_view, breaks_view, rollout_views
-from sequence_extension.text import count_of, number_text, printable
+from sequence_extension.text import count_text, number_text, printable_text
 from sequence_extension.turns import TurnSpan
-from sequence_extension.wording import turn_words
+from sequence_extension.wording import turn_wording
 
 
 @once
@@ -69,8 +69,9 @@ def episode_menu_finding() -> str:
     return (
         f"The first two rows differ only in the renderer. `{stripped['renderer']}` takes the "
         f"pupil's reasoning out of the history, and {stripped['turns']} turns become "
-        f"{count_of(stripped['datums'], 'datum')}; `{kept['renderer']}` leaves it there, and they "
-        f"become {count_of(kept['datums'], 'datum')}."
+        f"{count_text(stripped['datums'], 'datum')}; `{kept['renderer']}` leaves it there, and "
+        "they "
+        f"become {count_text(kept['datums'], 'datum')}."
     )
 
 
@@ -82,8 +83,8 @@ def episode_view_code() -> str:
 def episode_printout(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
     """What a rollout became, as a line for people."""
     rewards = " + ".join(number_text(step.reward) for step in trajectory.transitions)
-    turns = count_of(len(trajectory.transitions), "turn")
-    return f"{turns}, {count_of(len(data), 'datum')}, rewards {rewards}"
+    turns = count_text(len(trajectory.transitions), "turn")
+    return f"{turns}, {count_text(len(data), 'datum')}, rewards {rewards}"
 
 
 def episode_controls(spec: EpisodeSpec) -> Any:
@@ -141,12 +142,12 @@ def episode_field_tokenizer(name: str | None) -> tuple[Any, Any]:
     read, and code of a model's own is run, only for whoever sits before the editor.
     """
     if not name or not name.strip():
-        return offline_tokenizer(), None
+        return offline_vocabulary(), None
     live = is_live_editor()
     with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
         loaded, problem = load_vocabulary(name, own_code=live, folders=live)
     if loaded is None:
-        return offline_tokenizer(), note_html(problem, "error")
+        return offline_vocabulary(), note_html(problem, "error")
     return loaded, note_html("The tokens below are now those of this model. Choose its renderer.")
 
 
@@ -154,7 +155,7 @@ def episode_from_controls(
     values: Mapping[str, Any], tokenizer: Any
 ) -> tuple[Episode | str, Diagnosis | None]:
     """The episode that the controls ask for, with its diagnosis; or why there is none."""
-    episode = run_episodes([spec_of(values)], tokenizer)[0]
+    episode = run_episodes([episode_spec(values)], tokenizer)[0]
     return episode, None if isinstance(episode, str) else diagnose(episode.rollout)
 
 
@@ -165,7 +166,7 @@ def episode_change_html(values: Mapping[str, Any], menu: Any) -> str:
         values: Of `episode_controls`.
         menu: From `episode_menu`.
     """
-    if spec_of(values) == episode_menu_spec(menu):
+    if episode_spec(values) == episode_menu_spec(menu):
         return ""
     name = list(episode_presets())[int(menu.value["chosen"])]
     return f'<p class="seq-hint">Changed from the row “{html.escape(name)}”.</p>'
@@ -179,7 +180,7 @@ def episode_stage_view(
     if isinstance(episode, str) or diagnosis is None:
         shown = note_html(str(episode), "error").text
     else:
-        head = mo.md(f"**{episode_headline(diagnosis, episode.stop_reason)}.**").text
+        head = mo.md(f"**{ending_headline(diagnosis, episode.stop_reason)}.**").text
         told = mo.md(explain_ending(episode)).text
         shown = head + episode_transcript_view(episode, diagnosis.spans).text + told
     shown = episode_change_html(values.value, menu) + shown
@@ -199,12 +200,12 @@ def episode_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
         note_html(f"The pupil's logprobs are invented; {STAND_IN}."),
     ]
     tokens = details_table_html(
-        stretch_facts(strip_facts(table)), "Every token of every datum as a table"
+        alignment_stretches(alignment_facts(table)), "Every token of every datum as a table"
     )
     return "".join(
         [
             fold_markup("Its breaks and its datums", "".join(view.text for view in drawn)),
-            details_table_html(turn_facts(episode), "The trajectory, turn by turn").text,
+            details_table_html(endings_turn_facts(episode), "The trajectory, turn by turn").text,
             tokens.text if is_live_kernel() else "",
         ]
     )
@@ -222,7 +223,7 @@ def episode_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.H
     items = []
     opened: set[int] = set()
     for line in episode.lines:
-        told = printable(line.text.replace("\n", "↵"))
+        told = printable_text(line.text.replace("\n", "↵"))
         pupil = line.role == "pupil"
         who = "pupil, as sampled" if pupil else "tutor"
         head = html.escape(f" turn {line.turn} · {who}")
@@ -231,7 +232,7 @@ def episode_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.H
         # a turn that saw nothing has no bubble of the tutor: its verdict stands at the answer
         if line.turn not in opened and (pupil or spans[line.turn].observation):
             mark = token_cell_html("✕", "X") + " " if spans[line.turn].splits else ""
-            head += f" · {mark}{html.escape(turn_words(spans[line.turn]))}"
+            head += f" · {mark}{html.escape(turn_wording(spans[line.turn]))}"
         opened.add(line.turn)
         letter = token_cell_html("A", "A") if pupil else token_cell_html("O")
         items.append(

@@ -7,8 +7,8 @@ import marimo as mo
 import pandas as pd
 
 from sequence_extension.cookbook import tinker
-from sequence_extension.datums import nonzero_targets
-from sequence_extension.editor.rewards import group_presets, group_rollouts, parse_rewards
+from sequence_extension.datums import nonzero_datum_targets
+from sequence_extension.editor.rewards import parse_rewards, reward_presets, reward_rollouts
 from sequence_extension.figures.group import group_chart
 from sequence_extension.group import (
     GroupResult,
@@ -19,7 +19,7 @@ from sequence_extension.group import (
     group_text,
     preset_group,
 )
-from sequence_extension.loss import kl_penalised, loss_fields, mask_lines, sent_to_loss
+from sequence_extension.loss import loss_fields, loss_kl_penalised, loss_mask_lines, sent_to_loss
 from sequence_extension.page.html import (
     code_html,
     details_table_html,
@@ -30,9 +30,9 @@ from sequence_extension.page.html import (
     note_html,
 )
 from sequence_extension.page.once import once
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
-group_members = once(group_rollouts)
+group_members = once(reward_rollouts)
 
 
 def group_reward_fields(preset: str) -> Any:
@@ -40,7 +40,7 @@ def group_reward_fields(preset: str) -> Any:
     return mo.ui.dictionary(
         {
             letter: mo.ui.text(
-                value=group_presets()[preset][letter],
+                value=reward_presets()[preset][letter],
                 label=f"{letter}: {rollout.name}",
                 debounce=False,
                 full_width=True,
@@ -94,20 +94,20 @@ def group_printout(
 ) -> str:
     """What `compute_advantages` and `assemble_training_data` returned for one group, in lines."""
     owners = " ".join(str(owner["traj_idx"]) for owner in metadata)
-    return f"{advantages}\n{count_of(len(data), 'datum')}, of trajectories {owners}"
+    return f"{advantages}\n{count_text(len(data), 'datum')}, of trajectories {owners}"
 
 
 @once
 def group_mask_html() -> str:
     """`mask` or `advantages`: what the loss sees in a group of equal rewards, as HTML."""
     equal = preset_group(group_members(), "All the same: no policy gradient")
-    ones = nonzero_targets(equal.data, "mask")
-    given = nonzero_targets(equal.data, "advantages")
-    penalised = nonzero_targets(kl_penalised(equal.data), "advantages")
+    ones = nonzero_datum_targets(equal.data, "mask")
+    given = nonzero_datum_targets(equal.data, "advantages")
+    penalised = nonzero_datum_targets(loss_kl_penalised(equal.data), "advantages")
     factor = 0.5
-    discounted = kl_penalised(equal.data, factor)
-    changed = nonzero_targets(discounted, "advantages")
-    leaked = nonzero_targets(discounted, "advantages", unmasked=True)
+    discounted = loss_kl_penalised(equal.data, factor)
+    changed = nonzero_datum_targets(discounted, "advantages")
+    leaked = nonzero_datum_targets(discounted, "advantages", unmasked=True)
     sent = sent_to_loss(equal.data)[0].loss_fn_inputs
     removed = [name for name in equal.data[0].loss_fn_inputs if name not in sent]
     advantages = (
@@ -135,7 +135,7 @@ stands before it, observation tokens and masked turns.
         f"{penalised} targets where d is 0, those with mask 1; where it is {factor:g}, {changed}, "
         f"of which {leaked} have mask 0."
     )
-    lines = code_html(f"{mask_lines()}\n", "python").text
+    lines = code_html(f"{loss_mask_lines()}\n", "python").text
     return (
         prose.text
         + fold_markup("The KL penalty, counted", counts.text)

@@ -17,16 +17,16 @@ from sequence_extension.cookbook import (
     train_step,
     trajectory_to_data,
 )
-from sequence_extension.datums import build_datums, datum_tensor, nonzero_targets
+from sequence_extension.datums import build_datums, datum_tensor, nonzero_datum_targets
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.editor.rewards import group_rollouts
+from sequence_extension.editor.rewards import reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.group import assemble_group
 from sequence_extension.page.once import once
-from sequence_extension.rollout import Rollout, token_trajectory
-from sequence_extension.text import number_text, signed
+from sequence_extension.rollout import Rollout, rollout_trajectory
+from sequence_extension.text import number_text, signed_text
 from sequence_extension.turns import walk_turns
-from sequence_extension.wording import cause_name
+from sequence_extension.wording import cause_wording
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def datums_question() -> Question:
 
 def position_question() -> Question:
     """Where a turn leaves the running sequence."""
-    drifted = token_trajectory(
+    drifted = rollout_trajectory(
         [([10, 11, 12], [20, 21, 22]), ([10, 11, 12, 20, 29, 22, 30], [40, 41])]
     )
     span = walk_turns(drifted)[1]
@@ -164,7 +164,7 @@ def position_question() -> Question:
 
 def mask_question() -> Question:
     """The shift by one."""
-    short = token_trajectory([([10, 11, 12], [20, 21]), ([10, 11, 12, 20, 21, 13], [22])])
+    short = rollout_trajectory([([10, 11, 12], [20, 21]), ([10, 11, 12, 20, 21, 13], [22])])
     mask = datum_tensor(build_datums(short).data[0], "mask")
     length = len(mask) + 1
     unshifted = [0.0] * 3 + [1.0] * 2 + [0.0] + [1.0]
@@ -185,7 +185,7 @@ def mask_question() -> Question:
 
 def advantage_question() -> Question:
     """One number per rollout."""
-    members = group_rollouts()
+    members = reward_rollouts()
     rewards: dict[str, tuple[float, ...]] = {
         "A": (0, 0, 1),
         "B": (0.5, 0.5),
@@ -202,12 +202,12 @@ def advantage_question() -> Question:
         "Four rollouts of one group. A got the rewards 0, 0, 1 over its three turns; B got "
         "0.5 and 0.5; C got 0 and 0; E was over budget before it began, has no datum, and got "
         "\u22121. Which advantage stands on the action tokens of A's *first* turn?",
-        signed(group.advantages[0]),
+        signed_text(group.advantages[0]),
         [
-            signed(0.0 - group.mean),
-            signed(group.rewards[0]),
-            signed(group.rewards[0] - sum(present) / len(present)),
-            signed(group.advantages[0] / deviation),
+            signed_text(0.0 - group.mean),
+            signed_text(group.rewards[0]),
+            signed_text(group.rewards[0] - sum(present) / len(present)),
+            signed_text(group.advantages[0] / deviation),
         ],
         f"The rewards of all turns are summed: {number_text(group.rewards[0])}. The mean over "
         f"all {len(group.rewards)} rollouts, E included, is {number_text(group.mean)}. The "
@@ -218,16 +218,16 @@ def advantage_question() -> Question:
 
 def gradient_question() -> Question:
     """`mask` against `advantages`."""
-    members = group_rollouts()
+    members = reward_rollouts()
     flat = assemble_group(members, {"A": (0, 0, 1), "B": (1, 0), "C": (0, 1), "D": (0, 1, 0)})
-    ones = nonzero_targets(flat.data, "mask")
+    ones = nonzero_datum_targets(flat.data, "mask")
     targets = sum(datum.model_input.length for datum in flat.data)
     return pose_question(
         "gradient",
         f"All rollouts of a group, {', '.join(flat.letters)} of section 6, earned "
         f"{flat.rewards[0]:g}. Together they have {targets} targets. On how many of them is "
         f"the policy gradient not 0?",
-        nonzero_targets(flat.data, "advantages"),
+        nonzero_datum_targets(flat.data, "advantages"),
         [ones, targets, targets - ones],
         f"`mask` is 1 on {ones} targets, but `train_step` takes it out before "
         f"`forward_backward`. The loss sees `advantages`, and every one of them is "
@@ -237,7 +237,7 @@ def gradient_question() -> Question:
 
 def cause_question() -> Question:
     """The name of a break."""
-    spelled = token_trajectory([([50, 51], [61, 62, 9]), ([50, 51, 63, 9, 52], [64, 9])])
+    spelled = rollout_trajectory([([50, 51], [61, 62, 9]), ([50, 51, 63, 9, 52], [64, 9])])
     vocab = {
         9: "<end>", 50: "7+9", 51: "?", 52: "8+8?", 61: "six", 62: "teen", 63: "sixteen", 64: "16",
     }  # fmt: skip
@@ -245,8 +245,8 @@ def cause_question() -> Question:
     return pose_question(
         "cause",
         "Why did turn 1 split?\n\n" + question_turns_block(spelled, vocab),
-        cause_name(cause.cause),
-        [cause_name(name) for name in ("removed", "end_token", "replaced", "retokenised")],
+        cause_wording(cause.cause),
+        [cause_wording(name) for name in ("removed", "end_token", "replaced", "retokenised")],
         f"The text is the same, the tokens are not: "
         f"{cause.expected} {json.dumps(vocab[cause.expected])} was sampled at position "
         f"{cause.position}, {cause.got} {json.dumps(vocab[cause.got])} came back. Return "
@@ -256,7 +256,7 @@ def cause_question() -> Question:
 
 def price_question() -> Question:
     """What splitting costs."""
-    members = group_rollouts()
+    members = reward_rollouts()
     stripped = diagnose(members["D"])
     sizes = [datum.model_input.length for datum in stripped.built.data]
     actions = sum(span.action for span in stripped.spans)
@@ -277,7 +277,7 @@ def empty_question() -> Question:
     """An observation without tokens."""
     opened = diagnose(scenario_rollout(scenarios()["empty"]))
     said = sum(span.action for span in opened.spans)
-    trained = nonzero_targets(opened.built.data, "mask")
+    trained = nonzero_datum_targets(opened.built.data, "mask")
     return pose_question(
         "empty",
         "An answer did not parse, the rollout went on, and the next observation was empty. "

@@ -7,7 +7,7 @@ import marimo as mo
 
 from sequence_extension.page.live import is_live_kernel
 from sequence_extension.page.questions import Question, all_questions
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 
 
 def quiz_verdict(question: Question, chosen: str) -> str:
@@ -26,7 +26,7 @@ def quiz_score(questions: Sequence[Question], first: Mapping[str, str]) -> str:
     """The score of the first answers, in words."""
     right = sum(first.get(question.key) == question.right for question in questions)
     if not first:
-        return f"{count_of(len(questions), 'question')}. Your first answer to each one counts."
+        return f"{count_text(len(questions), 'question')}. Your first answer to each one counts."
     return f"{right} of {len(first)} right, {len(questions) - len(first)} to go."
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import traitlets
 
 from sequence_extension.page.style import style_asset
-from sequence_extension.text import number_text, printable
+from sequence_extension.text import number_text, printable_text
 
 
 def row_cell_text(value: Any) -> str:
@@ -19,7 +19,7 @@ def row_cell_text(value: Any) -> str:
     if value is None or value is pd.NA:
         return ""
     if isinstance(value, str):
-        return printable(value)
+        return printable_text(value)
     whole = float(value).is_integer()
     return f"{int(value):,}".replace("-", "\u2212") if whole else number_text(value)
 

@@ -8,16 +8,16 @@ import marimo as mo
 import pandas as pd
 
 from sequence_extension.alignment import (
+    alignment_conservation,
+    alignment_counts,
+    alignment_counts_table,
+    alignment_facts,
+    alignment_finding,
+    alignment_stretches,
     alignment_table,
-    conservation,
-    counts_shown,
-    datum_counts,
-    stretch_facts,
-    strip_facts,
-    strip_finding,
-    window,
+    alignment_window,
 )
-from sequence_extension.break_table import break_marks
+from sequence_extension.break_table import break_table_marks
 from sequence_extension.cookbook import tinker
 from sequence_extension.diagnosis import Diagnosis
 from sequence_extension.figures.runs import runs_chart
@@ -27,9 +27,9 @@ from sequence_extension.page.html import (
     figure_box_html,
     note_html,
 )
-from sequence_extension.staircase import again_runs
+from sequence_extension.staircase import staircase_read_again
 from sequence_extension.text import number_text
-from sequence_extension.turns import runs_finding
+from sequence_extension.turns import turn_runs_finding
 
 # What is folded costs the browser time after each edit, too: rows of one position each.
 MOST_ROWS = 80
@@ -44,7 +44,7 @@ def strip_window_controls(diagnosis: Diagnosis) -> Any:
     tokens = sum(run.length for run in diagnosis.runs)
     if not data or (len(data) <= STRIP_DATUMS and tokens <= STRIP_LIMIT):
         return None
-    datum, at, _ = next(iter(break_marks(diagnosis)), (0, 0, ""))
+    datum, at, _ = next(iter(break_table_marks(diagnosis)), (0, 0, ""))
     longest = max(item.model_input.length for item in data)
     return mo.ui.dictionary(
         {
@@ -71,7 +71,7 @@ def strip_view_table(diagnosis: Diagnosis, place: Any) -> pd.DataFrame:
     if place is None:
         return alignment_table(built, runs, vocab)
     rows = alignment_table(built, runs, vocab, only=[int(place.value["datum"])])
-    return window(rows, place.value["start"], STRIP_WINDOW)
+    return alignment_window(rows, place.value["start"], STRIP_WINDOW)
 
 
 def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
@@ -85,14 +85,14 @@ def strips_view(diagnosis: Diagnosis, place: Any, drawing: Any = None) -> Any:
     built = diagnosis.built
     if not built.data:
         return note_html(built.error_message or "No turn holds a token yet.", "error")
-    marks, table = break_marks(diagnosis), strip_view_table(diagnosis, place)
+    marks, table = break_table_marks(diagnosis), strip_view_table(diagnosis, place)
     strips = [strip_view(rows, marks, drawing) for _, rows in table.groupby("datum", sort=False)]
     if place is not None:
         shown = (*table[["datum", "position"]].iloc[0], len(table) - 1)
         controls = mo.hstack([place["datum"], place["start"]], justify="start", wrap=True)
         runs = figure_box_html(
-            runs_chart(diagnosis.runs, marks, shown, again_runs(diagnosis)),
-            runs_finding(diagnosis.runs),
+            runs_chart(diagnosis.runs, marks, shown, staircase_read_again(diagnosis)),
+            turn_runs_finding(diagnosis.runs),
         )
         return mo.vstack([runs, controls, *strips])
     return mo.Html(f'<div class="seq-row">{"".join(strip.text for strip in strips)}</div>')
@@ -107,15 +107,15 @@ def strip_facts_view(diagnosis: Diagnosis, place: Any) -> mo.Html:
     """
     if not diagnosis.built.data:
         return mo.Html("")
-    counts = datum_counts(diagnosis.built, diagnosis.runs)
-    facts = strip_facts(strip_view_table(diagnosis, place))
+    counts = alignment_counts(diagnosis.built, diagnosis.runs)
+    facts = alignment_facts(strip_view_table(diagnosis, place))
     folds = {
-        "What the datums count": counts_shown(counts),
+        "What the datums count": alignment_counts_table(counts),
         "The same facts as a table" if place is None else "The window as a table": (
-            facts if len(facts) <= MOST_ROWS else stretch_facts(facts)
+            facts if len(facts) <= MOST_ROWS else alignment_stretches(facts)
         ),
     }
-    law = note_html("{}: it {}.".format(*conservation(counts))).text
+    law = note_html("{}: it {}.".format(*alignment_conservation(counts))).text
     return mo.Html(
         law + "".join(details_table_html(rows, name).text for name, rows in folds.items())
     )
@@ -127,7 +127,7 @@ def strip_view(
     template: Mapping[str, Any] | None = None,
 ) -> mo.Html:
     """A strip in the page: the finding as text, lane names that stay while the strip scrolls."""
-    return figure_box_html(strip_chart(table, breaks, template), strip_finding(table))
+    return figure_box_html(strip_chart(table, breaks, template), alignment_finding(table))
 
 
 def strip_lanes_html(data: Sequence[tinker.Datum]) -> mo.Html:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sequence_extension.alignment import alignment_table
-from sequence_extension.datums import build_datums, datum_tensor, nonzero_targets
+from sequence_extension.datums import build_datums, datum_tensor, nonzero_datum_targets
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.editor.rewards import group_presets, group_rollouts
+from sequence_extension.editor.rewards import reward_presets, reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.elements import model_input_to_elements
 from sequence_extension.env.episodes import Episode, EpisodeSpec, run_episodes
 from sequence_extension.group import assemble_group, preset_group
-from sequence_extension.loss import kl_penalised, sent_to_loss
+from sequence_extension.loss import loss_kl_penalised, sent_to_loss
 from sequence_extension.page.once import once
 from sequence_extension.page.questions import question_prefix_checker
-from sequence_extension.rollout import token_trajectory
-from sequence_extension.text import count_of, number_text, signed
+from sequence_extension.rollout import rollout_trajectory
+from sequence_extension.text import count_text, number_text, signed_text
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def summary_prefix_claim() -> Misconception:
 
 
 def summary_mask_claim() -> Misconception:
-    members = group_rollouts()
+    members = reward_rollouts()
     equal = preset_group(members, "All the same: no policy gradient")
-    ones = nonzero_targets(equal.data, "mask")
-    gradient = nonzero_targets(equal.data, "advantages")
+    ones = nonzero_datum_targets(equal.data, "mask")
+    gradient = nonzero_datum_targets(equal.data, "advantages")
     sent = sent_to_loss(equal.data)
     return Misconception(
         "mask",
@@ -85,10 +85,10 @@ def summary_mask_claim() -> Misconception:
 
 
 def summary_discount_claim() -> Misconception:
-    members = group_rollouts()
+    members = reward_rollouts()
     equal = preset_group(members, "All the same: no policy gradient")
-    plain = nonzero_targets(kl_penalised(equal.data), "advantages", unmasked=True)
-    leaked = nonzero_targets(kl_penalised(equal.data, 0.5), "advantages", unmasked=True)
+    plain = nonzero_datum_targets(loss_kl_penalised(equal.data), "advantages", unmasked=True)
+    leaked = nonzero_datum_targets(loss_kl_penalised(equal.data, 0.5), "advantages", unmasked=True)
     return Misconception(
         "discount",
         "A token with mask 0, such as an observation token, never gets a gradient.",
@@ -111,10 +111,10 @@ def summary_checker_claim() -> Misconception:
 
 
 def summary_twice_claim() -> Misconception:
-    members = group_rollouts()
+    members = reward_rollouts()
     split = diagnose(members["D"])
     sampled = sum(span.action for span in split.spans)
-    trained = nonzero_targets(split.built.data, "mask")
+    trained = nonzero_datum_targets(split.built.data, "mask")
     longest = max(datum.model_input.length for datum in split.built.data)
     return Misconception(
         "twice",
@@ -140,8 +140,8 @@ def summary_agents_claim() -> Misconception:
 
 
 def summary_credit_claim() -> Misconception:
-    members = group_rollouts()
-    shown = preset_group(members, next(iter(group_presets())))
+    members = reward_rollouts()
+    shown = preset_group(members, next(iter(reward_presets())))
     given = {
         letter: tuple(step.reward for step in rollout.trajectory.transitions)
         for letter, rollout in zip(shown.letters, shown.rollouts, strict=True)
@@ -154,20 +154,21 @@ def summary_credit_claim() -> Misconception:
         "credit",
         "A turn's reward goes to that turn's tokens.",
         f"Rewards are summed over the rollout. In the group that section 6 opens with, 0, 0, 1 and "
-        f"1, 0, 0 both put {signed(late.advantages[0])} on every action token of A.",
+        f"1, 0, 0 both put {signed_text(late.advantages[0])} on every action token of A.",
         holds=late.advantages == early.advantages and len(values) == 1,
     )
 
 
 def summary_deviation_claim() -> Misconception:
-    members = group_rollouts()
+    members = reward_rollouts()
     uneven = assemble_group(members, {"A": (0, 0, 4), "B": (0, 0), "G": (0,), "H": (0,)})
     spread = float(np.std(uneven.advantages))
     return Misconception(
         "deviation",
         "Advantages are divided by the group's standard deviation.",
         f"Only the mean is taken off. Rewards of 4, 0, 0 and 0 give "
-        f"{', '.join(signed(value) for value in uneven.advantages)}, with a standard deviation "
+        f"{', '.join(signed_text(value) for value in uneven.advantages)}, with a standard "
+        "deviation "
         f"of {spread:.3g}.",
         holds=abs(spread - 1) > 0.1
         and all(
@@ -178,7 +179,7 @@ def summary_deviation_claim() -> Misconception:
 
 
 def summary_overflow_claim() -> Misconception:
-    members = group_rollouts()
+    members = reward_rollouts()
     late = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0)})
     joined = assemble_group(members, {"A": (0, 0, 1), "B": (0, 0), "E": (-1,)})
     return Misconception(
@@ -194,7 +195,7 @@ def summary_empty_claim() -> Misconception:
     known = scenarios()
     empty = diagnose(scenario_rollout(known["empty"]))
     said = sum(span.action for span in empty.spans)
-    left = nonzero_targets(empty.built.data, "mask")
+    left = nonzero_datum_targets(empty.built.data, "mask")
     return Misconception(
         "empty",
         "An empty observation does no harm.",
@@ -221,7 +222,7 @@ def summary_logprobs_claim() -> Misconception:
         ],
     )
     passed = build_datums(shifted)
-    strange = token_trajectory([([1, 2], [3, 4])])
+    strange = rollout_trajectory([([1, 2], [3, 4])])
     strange.transitions[0].ac.maybe_logprobs = [math.nan, -0.1]
     table = alignment_table(passed, chat.runs)
     moved = int(((table["part"].shift(-1) == "O") & (table["logprob"] != 0)).sum())
@@ -229,7 +230,7 @@ def summary_logprobs_claim() -> Misconception:
         "logprobs",
         "A wrong number of logprobs raises an error.",
         f"Only if the totals of one datum differ. One too few in turn 0 and one too many in turn 1 "
-        f"pass, and {count_of(moved, 'logprob')} of an action "
+        f"pass, and {count_text(moved, 'logprob')} of an action "
         f"{'lands' if moved == 1 else 'land'} on observation tokens. NaN passes too.",
         holds=passed.error_code is None and moved > 0 and build_datums(strange).error_code is None,
     )

@@ -9,8 +9,8 @@ from typing import Any
 import marimo as mo
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, strip_facts, window
-from sequence_extension.break_table import break_marks, break_table, break_title
+from sequence_extension.alignment import alignment_facts, alignment_table, alignment_window
+from sequence_extension.break_table import break_table, break_table_marks, break_table_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.figures.causes import causes_chart, causes_chart_title
@@ -25,15 +25,15 @@ from sequence_extension.formats.build import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TUR
 from sequence_extension.formats.detect import FILE_KEYS, READABLE
 from sequence_extension.formats.results import FileIssue
 from sequence_extension.formats.stream import MAX_FILE_BYTES
-from sequence_extension.formats.summaries import lengths_sentence
+from sequence_extension.formats.summaries import summaries_sentence
 from sequence_extension.overview import (
     MOST_OPEN_COUNTS,
     STAND_IN,
     WINDOW,
     Overview,
-    counts_table,
     overview,
-    window_places,
+    overview_counts,
+    overview_window_places,
 )
 from sequence_extension.page.html import (
     code_markup,
@@ -50,16 +50,16 @@ from sequence_extension.page.rows import RowTable
 from sequence_extension.page.strips import strip_view
 from sequence_extension.page.verdicts import verdict_list_view
 from sequence_extension.page.views import break_view
-from sequence_extension.staircase import again_runs
-from sequence_extension.text import count_of, printable, share_text
-from sequence_extension.tokenizers import TokenizerError, load_texts, with_texts
-from sequence_extension.totals import Totals, would_be_text
+from sequence_extension.staircase import staircase_read_again
+from sequence_extension.text import count_text, printable_text, share_text
+from sequence_extension.tokenizers import TokenizerError, load_texts, with_tokenizer_texts
+from sequence_extension.totals import Totals, totals_would_be
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import (
-    break_headline,
-    lineage_sentence,
-    refusal_sentence,
-    said_warnings,
+    break_headline_wording,
+    lineage_wording,
+    refusal_wording,
+    warnings_for_wording,
 )
 
 MAX_DRAWN_DATUMS = 300
@@ -78,7 +78,7 @@ def upload_issues_view(reading: Reading, most: int = 10) -> str:
     if reading.left_out:
         parts.append(note_html(reading.left_out, "look").text)
     if reading.lengths_only:
-        parts.append(note_html(lengths_sentence(reading.lengths_only), "look").text)
+        parts.append(note_html(summaries_sentence(reading.lengths_only), "look").text)
     return "".join(parts)
 
 
@@ -123,31 +123,31 @@ def upload_sums_view(totals: Totals, source: str) -> str:
         f"{counts[0][0]} to {counts[-1][0]} a rollout"
         if len(counts) > 6
         else ", ".join(
-            f"{count_of(number, 'rollout')} with {count_of(count, 'datum')}"
+            f"{count_text(number, 'rollout')} with {count_text(count, 'datum')}"
             for count, number in counts
         )
     )
     refused = f" {totals.refused:,} refused." if totals.refused else ""
     lines = [
-        f"<b>{count_of(totals.rollouts, 'rollout')}</b>, {count_of(totals.turns, 'turn')} in "
-        f"{html.escape(source)}: <b>{count_of(totals.datums, 'datum')}</b> ({spread}).{refused}"
+        f"<b>{count_text(totals.rollouts, 'rollout')}</b>, {count_text(totals.turns, 'turn')} in "
+        f"{html.escape(source)}: <b>{count_text(totals.datums, 'datum')}</b> ({spread}).{refused}"
         if totals.datums
-        else f"<b>{count_of(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
+        else f"<b>{count_text(totals.rollouts, 'rollout')}</b> in {html.escape(source)}: no datum."
         f"{refused}",
     ]
     if totals.datums or not totals.refused:
         lines.append(
-            f"<b>{count_of(totals.processed, 'input')}</b> (tokens through the model): "
+            f"<b>{count_text(totals.processed, 'input')}</b> (tokens through the model): "
             f"{share_text(totals.processed, totals.unmerged)}."
         )
     if totals.would_be:
-        lines.append(f"Would be {would_be_text(totals)}.")
+        lines.append(f"Would be {totals_would_be(totals)}.")
     parts = [f"<p>{line}</p>" for line in lines]
     if totals.causes:
         drawn = causes_chart(totals.causes)
         parts.append(figure_box_html(drawn, causes_chart_title(totals.causes)).text)
     if totals.causes or totals.warnings or totals.errors:
-        counted, title = counts_table(totals), "Causes and warnings, and what helps"
+        counted, title = overview_counts(totals), "Causes and warnings, and what helps"
         box = table_box_html if len(counted) <= MOST_OPEN_COUNTS else details_table_html
         parts.append(box(counted, title, name="seq-told", code=["what helps"]).text)
     return "".join(parts)
@@ -165,29 +165,31 @@ def upload_rollout_views(
             others unfold.
         anchor: Id of the heading, where a link leads to it.
     """
-    name = html.escape(printable(diagnosis.rollout.name, 120))
+    name = html.escape(printable_text(diagnosis.rollout.name, 120))
     mark = f' id="{html.escape(anchor)}"' if anchor else ""
     views = [mo.Html(f'<h3 class="seq-title"{mark}>{name}</h3>')]
     if diagnosis.built.error_message is not None:
-        views.append(note_html(f"Refused: {refusal_sentence(diagnosis)}", "error"))
+        views.append(note_html(f"Refused: {refusal_wording(diagnosis)}", "error"))
     else:
         views.append(note_html(cost_sentence(diagnosis)))
     views += [note_html(text, "look") for text in diagnosis.rollout.notes]
-    lineage = lineage_sentence(diagnosis)
+    lineage = lineage_wording(diagnosis)
     views += [note_html(lineage)] if lineage else []
     firsts = {found.cause: found for found in reversed(diagnosis.breaks)}
     chosen = [found for found in diagnosis.breaks if found is firsts[found.cause]][:drawn]
     for number, found in enumerate(chosen):
-        figure = break_view(break_table(diagnosis, found), break_title(diagnosis, found))
+        figure = break_view(break_table(diagnosis, found), break_table_title(diagnosis, found))
         if number:
-            figure = mo.Html(fold_markup(break_headline(found), figure.text))
+            figure = mo.Html(fold_markup(break_headline_wording(found), figure.text))
         views.append(figure)
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
         views.append(
-            note_html(f"{count_of(left, 'more break')} not drawn; the verdicts per turn name them.")
+            note_html(
+                f"{count_text(left, 'more break')} not drawn; the verdicts per turn name them."
+            )
         )
-    warnings = said_warnings(diagnosis)
+    warnings = warnings_for_wording(diagnosis)
     listed = verdict_list_view(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
     views.append(mo.Html(listed if warnings else fold_markup("A verdict per turn", listed)))
@@ -217,7 +219,7 @@ def upload_window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) ->
         start: First position of the window.
     """
     datum = int(rows["datum"].iloc[0])
-    marks = break_marks(diagnosis)
+    marks = break_table_marks(diagnosis)
     views = []
     turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
     if datums <= MAX_DRAWN_DATUMS:
@@ -227,9 +229,10 @@ def upload_window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) ->
                     diagnosis.runs,
                     marks,
                     shown=(datum, start, min(WINDOW, len(rows) - start)),
-                    again=again_runs(diagnosis),
+                    again=staircase_read_again(diagnosis),
                 ),
-                f"{count_of(turns, 'turn')} in {count_of(datums, 'datum')}; the frame marks the "
+                f"{count_text(turns, 'turn')} in {count_text(datums, 'datum')}; the frame marks "
+                "the "
                 "window below",
             )
         )
@@ -239,11 +242,11 @@ def upload_window_views(diagnosis: Diagnosis, rows: pd.DataFrame, start: int) ->
                 f"{datums:,} datums are too many to draw; the window below shows their tokens."
             )
         )
-    seen = window(rows, start, WINDOW)
+    seen = alignment_window(rows, start, WINDOW)
     return [
         *views,
         strip_view(seen, [mark for mark in marks if mark[0] == datum]),
-        details_table_html(strip_facts(seen), "The window as a table"),
+        details_table_html(alignment_facts(seen), "The window as a table"),
     ]
 
 
@@ -327,13 +330,13 @@ def upload_chosen_diagnosis(read: Read, menu: Any) -> Diagnosis | None:
         return None
     index = int(table["#"].iloc[menu.value["chosen"]])
     advantage = read.overview.advantages[index]
-    rollout = with_texts(read.reading.rollouts[index], read.texts)
+    rollout = with_tokenizer_texts(read.reading.rollouts[index], read.texts)
     return diagnose(rollout, advantage=1.0 if advantage is None else advantage)
 
 
 def upload_place_menu(diagnosis: Diagnosis | None) -> Any:
     """Where the window of single tokens may start: breaks first."""
-    places = window_places(diagnosis) if diagnosis else {}
+    places = overview_window_places(diagnosis) if diagnosis else {}
     return mo.ui.dropdown(
         options=places or {"nothing to show": (0, 0)},
         value=next(iter(places), "nothing to show"),

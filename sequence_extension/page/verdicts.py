@@ -7,7 +7,7 @@ from typing import Any
 
 import marimo as mo
 
-from sequence_extension.break_table import break_table, break_title
+from sequence_extension.break_table import break_table, break_table_title
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.page.html import (
@@ -17,7 +17,7 @@ from sequence_extension.page.html import (
 from sequence_extension.page.once import once
 from sequence_extension.page.views import break_drawings_view, break_view
 from sequence_extension.verdicts import Verdict, verdicts
-from sequence_extension.wording import lineage_sentence
+from sequence_extension.wording import lineage_wording
 
 # A split to look at while the reader's own trajectory has none.
 EXAMPLE = "removed"
@@ -40,7 +40,7 @@ def verdict_breaks_view(diagnosis: Diagnosis) -> mo.Html:
         )
         first = verdict_example().breaks[0]
         figure = break_view(
-            break_table(verdict_example(), first), break_title(verdict_example(), first)
+            break_table(verdict_example(), first), break_table_title(verdict_example(), first)
         )
         drawn = lead.text + figure.text
     return mo.Html(f'<div class="seq-breaks">{drawn}</div>')
@@ -48,7 +48,7 @@ def verdict_breaks_view(diagnosis: Diagnosis) -> mo.Html:
 
 def verdicts_view(diagnosis: Diagnosis) -> Any:
     """A verdict per turn, and whether another order would have given fewer datums."""
-    lineage = lineage_sentence(diagnosis)
+    lineage = lineage_wording(diagnosis)
     lead = mo.md("### Your trajectory, turn by turn")
     listed = (note_html(lineage).text if lineage else "") + verdict_list_view(
         verdicts(diagnosis)

@@ -3,13 +3,13 @@
 import marimo as mo
 import pandas as pd
 
-from sequence_extension.alignment import alignment_table, window
+from sequence_extension.alignment import alignment_table, alignment_window
 from sequence_extension.break_table import (
-    break_facts,
-    break_marks,
     break_table,
-    break_title,
-    breaks_table,
+    break_table_facts,
+    break_table_marks,
+    break_table_of_all,
+    break_table_title,
 )
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
@@ -24,16 +24,16 @@ from sequence_extension.page.html import (
     table_box_html,
 )
 from sequence_extension.page.strips import strip_view
-from sequence_extension.staircase import again_runs
-from sequence_extension.text import count_of
-from sequence_extension.turns import runs_finding
-from sequence_extension.wording import break_headline
+from sequence_extension.staircase import staircase_read_again
+from sequence_extension.text import count_text
+from sequence_extension.turns import turn_runs_finding
+from sequence_extension.wording import break_headline_wording
 
 
 def break_view(table: pd.DataFrame, title: str) -> mo.Html:
     """A break in the page: the finding as text, lane names that stay, and the facts as a table."""
     drawn = figure_box_html(break_chart(table), title)
-    return mo.Html(drawn.text + details_table_html(break_facts(table), merged=2).text)
+    return mo.Html(drawn.text + details_table_html(break_table_facts(table), merged=2).text)
 
 
 def breaks_view(diagnosis: Diagnosis, renderer: str | None = None) -> mo.Html:
@@ -42,10 +42,12 @@ def breaks_view(diagnosis: Diagnosis, renderer: str | None = None) -> mo.Html:
         return note_html(diagnosis.built.error_message, "error")
     turns, datums = len(diagnosis.spans), len(diagnosis.built.data)
     if not diagnosis.breaks:
-        return note_html(f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: nothing splits.")
+        return note_html(
+            f"{count_text(turns, 'turn')}, {count_text(datums, 'datum')}: nothing splits."
+        )
     return table_box_html(
-        breaks_table(diagnosis, renderer),
-        f"{count_of(turns, 'turn')}, {count_of(datums, 'datum')}: where it splits",
+        break_table_of_all(diagnosis, renderer),
+        f"{count_text(turns, 'turn')}, {count_text(datums, 'datum')}: where it splits",
     )
 
 
@@ -61,16 +63,16 @@ def break_drawings_view(diagnosis: Diagnosis, most: int | None = None) -> mo.Htm
         firsts.setdefault(found.cause, found)
     chosen = list(diagnosis.breaks[:most]) if most else list(firsts.values())
     drawn = [
-        break_view(break_table(diagnosis, found), break_title(diagnosis, found)).text
+        break_view(break_table(diagnosis, found), break_table_title(diagnosis, found)).text
         for found in chosen
     ]
     folded = [
-        fold_markup(break_headline(found), figure)
+        fold_markup(break_headline_wording(found), figure)
         for found, figure in zip(chosen[1:], drawn[1:], strict=True)
     ]
     left = len(diagnosis.breaks) - len(drawn)
     alike = "" if most else " of the same " + ("cause" if len(drawn) == 1 else "causes")
-    told = f"{count_of(left, 'more break')}{alike} not drawn."
+    told = f"{count_text(left, 'more break')}{alike} not drawn."
     rest = note_html(told).text if left > 0 else ""
     return mo.Html("".join([*drawn[:1], *folded, rest]))
 
@@ -86,13 +88,13 @@ def rollout_views(diagnosis: Diagnosis, size: int = WINDOW, most: int = 2) -> li
     """
     if not diagnosis.built.data:
         return []
-    marks = break_marks(diagnosis)
+    marks = break_table_marks(diagnosis)
     actions = {run.datum: run.start for run in reversed(diagnosis.runs) if run.part == "A"}
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     places = [(datum, at or actions.get(datum, 0)) for datum, at, _ in marks[:most]]
-    runs = runs_chart(diagnosis.runs, marks, again=again_runs(diagnosis))
-    shown = [figure_box_html(runs, runs_finding(diagnosis.runs))]
+    runs = runs_chart(diagnosis.runs, marks, again=staircase_read_again(diagnosis))
+    shown = [figure_box_html(runs, turn_runs_finding(diagnosis.runs))]
     for datum, position in places or [(0, actions.get(0, 0))]:
-        rows = window(table[table["datum"] == datum], max(0, position - size // 2), size)
+        rows = alignment_window(table[table["datum"] == datum], max(0, position - size // 2), size)
         shown.append(strip_view(rows, [mark for mark in marks if mark[0] == datum]))
     return shown

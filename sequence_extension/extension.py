@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sequence_extension.breaks import CAUSES, datum_codes, find_breaks
+from sequence_extension.breaks import CAUSES, break_datum_codes, find_breaks
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.edits import ElementCodes
-from sequence_extension.report import rollout_row
-from sequence_extension.report_text import Paint, rollout_lines
+from sequence_extension.report import report_row
+from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.rollout import Rollout
-from sequence_extension.text import count_of
+from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan, walk_turns
 
 # Naming a cause takes the cheapest edit of a break: as much as `assemble_training_data`
@@ -59,17 +59,17 @@ def assert_extends(
     if isinstance(rollout, Trajectory):
         rollout = Rollout("the rollout", rollout, {} if vocab is None else vocab)
     diagnosis = diagnose(rollout)
-    row = rollout_row(diagnosis)
+    row = report_row(diagnosis)
     if row.error is None and row.datums <= max_datums:
         return
     allowed = f"{max_datums} {'is' if max_datums == 1 else 'are'} allowed"
-    head = f"{count_of(row.datums, 'datum')}, but at most {allowed}."
+    head = f"{count_text(row.datums, 'datum')}, but at most {allowed}."
     if row.error is not None:
         head = "trajectory_to_data refuses this rollout."
-    raise AssertionError("\n".join([head, *rollout_lines(diagnosis, row, (), Paint(False))]))
+    raise AssertionError("\n".join([head, *report_text_rollout(diagnosis, row, (), Paint(False))]))
 
 
-def span_sums(spans: Sequence[TurnSpan]) -> dict[str, int]:
+def extension_span_sums(spans: Sequence[TurnSpan]) -> dict[str, int]:
     """What the metrics sum over trajectories, of one walk.
 
     Turns without any token make no datum, and a sequence of one token has no input.
@@ -87,7 +87,9 @@ def span_sums(spans: Sequence[TurnSpan]) -> dict[str, int]:
     }
 
 
-def cause_shares(trajectories: Sequence[tuple[Trajectory, Sequence[TurnSpan]]]) -> dict[str, float]:
+def extension_cause_shares(
+    trajectories: Sequence[tuple[Trajectory, Sequence[TurnSpan]]],
+) -> dict[str, float]:
     """Share of each cause among the splits of some trajectories, evenly spread over those given.
 
     Args:
@@ -97,7 +99,7 @@ def cause_shares(trajectories: Sequence[tuple[Trajectory, Sequence[TurnSpan]]]) 
     counts: Counter[str] = Counter()
     for trajectory, spans in trajectories[::step]:
         codes = ElementCodes()
-        sequences = datum_codes(trajectory, spans, codes)
+        sequences = break_datum_codes(trajectory, spans, codes)
         breaks, _ = find_breaks(trajectory, spans, {}, codes, sequences, details=False)
         counts.update(item.cause for item in breaks)
     total = max(1, counts.total())
@@ -141,7 +143,7 @@ def extension_metrics(
     for group in trajectory_groups:
         for trajectory in group.trajectories_G:
             spans = walk_turns(trajectory)
-            counted = span_sums(spans)
+            counted = extension_span_sums(spans)
             sums.update(counted)
             if counted["splits"]:
                 splitting.append((trajectory, spans))
@@ -153,6 +155,6 @@ def extension_metrics(
         "datums_per_trajectory": datums / max(1, sums["trajectories"]),
         "split_turns": sums["splits"] / max(1, sums["later"]),
         "tokens_over_unmerged": sums["processed"] / sums["unmerged"] if sums["unmerged"] else 1.0,
-        **{f"cause/{cause}": share for cause, share in cause_shares(splitting).items()},
+        **{f"cause/{cause}": share for cause, share in extension_cause_shares(splitting).items()},
     }
     return {f"{prefix}{name}": value for name, value in metrics.items()}

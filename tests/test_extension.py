@@ -22,7 +22,7 @@ from rollouts import CASES, case_rollout, make_rollout, make_trajectory, make_tu
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup
 
-from sequence_extension import assert_extends, diagnose, extension_metrics, training
+from sequence_extension import assert_extends, diagnose, extension, extension_metrics
 from sequence_extension.breaks import CAUSES
 
 
@@ -133,5 +133,5 @@ def test_the_assertion_shows_where_and_why() -> None:
 
 def test_examples_run() -> None:
     """Invariant 4."""
-    assert doctest.testmod(training).failed == 0
-    assert doctest.testmod(training).attempted > 5
+    assert doctest.testmod(extension).failed == 0
+    assert doctest.testmod(extension).attempted > 5
