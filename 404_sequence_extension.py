@@ -207,7 +207,7 @@ def _(build, build_good):
     build_now = build.widget.answer()
     if build_now.diagnosis:
         build_good["diagnosis"] = build_now.diagnosis
-    diagnosis = build_good.get("diagnosis", page.verdicts.verdict_example())
+    diagnosis = build_good.get("diagnosis", page.verdicts.verdicts_view_example())
     return build_now, diagnosis
 
 
@@ -278,9 +278,13 @@ def _():
         """The strip in Altair, on named tables: change a line, and every strip changes."""
         import altair as alt
 
-        from sequence_extension.figures.cells import break_layers, cell_layers, turn_layers
+        from sequence_extension.figures.cells import (
+            cell_break_layers,
+            cell_layers,
+            cell_turn_layers,
+        )
         from sequence_extension.figures.figure import figure_data, figure_pixels
-        from sequence_extension.figures.strip import LANE_KIND, STRIP_LANES
+        from sequence_extension.figures.strip_chart import LANE_KIND, STRIP_LANES
         from sequence_extension.figures.theme import theme_text
 
         scale = alt.Scale(domain=STRIP_LANES, paddingInner=0.08)
@@ -306,14 +310,16 @@ def _():
         )
         start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
         return alt.layer(
-            *turn_layers(y),
+            *cell_turn_layers(y),
             moves.mark_rule().encode(
                 x=figure_pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
             ),
             moves.mark_point(shape="triangle-down", size=70).encode(x=figure_pixels("x"), y=head),
             *cell_layers(cells),
             position.mark_text(**theme_text()),
-            *break_layers(alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)),
+            *cell_break_layers(
+                alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
+            ),
         )
 
     strip_drawing = declare_strip().to_dict()
@@ -585,28 +591,32 @@ async def one_rollout(SumsEnv, policy, renderer, trajectory_to_data):
 def _(sums_data, sums_trajectory):
     mo.Html(
         page.html.cell_code_html(__file__, "one_rollout")
-        + page.html.printed_html(page.episode.episode_printout(sums_trajectory, sums_data)).text
+        + page.html.printed_html(
+            page.playground.playground_printout(sums_trajectory, sums_data)
+        ).text
     )
     return
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _():
-    env_menu = page.episode.episode_menu()
+    env_menu = page.playground.playground_menu()
     mo.vstack(
         [
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
-                f"and truncation. {page.episode.episode_menu_finding()} Where the next prompt is "
-                "over budget, `context_overflow_reward` takes the place of the last turn's own "
-                "reward. Where the first one is, nothing is trained, but that reward counts in the "
+                f"and truncation. {page.playground.playground_menu_finding()} Where the next "
+                "prompt is over budget, `context_overflow_reward` takes the place of the last "
+                "turn's "
+                "own reward. Where the first one is, nothing is trained, but that reward counts "
+                "in the "
                 "group; its stop reason is `max_tokens`, as that of a cut answer."
             ),
             env_menu,
             mo.Html(
                 page.html.fold_markup(
                     "The code of TutorEnv, a start for your own",
-                    page.html.code_html(page.episode.episode_view_code(), "python").text,
+                    page.html.code_html(page.playground.playground_code(), "python").text,
                 )
             ),
         ]
@@ -616,20 +626,22 @@ def _():
 
 @app.cell(hide_code=True)
 def _(env_menu):
-    env_controls = page.episode.episode_controls(page.episode.episode_menu_spec(env_menu))
-    env_model = page.episode.episode_model_field()
+    env_controls = page.playground.playground_controls(
+        page.playground.playground_menu_spec(env_menu)
+    )
+    env_model = page.playground.playground_model_field()
     return env_controls, env_model
 
 
 @app.cell(hide_code=True)
 def _(env_model):
-    env_tokenizer, env_note = page.episode.episode_field_tokenizer(env_model.value)
+    env_tokenizer, env_note = page.playground.playground_tokenizer(env_model.value)
     return env_note, env_tokenizer
 
 
 @app.cell(hide_code=True)
 def _(env_controls, env_tokenizer):
-    env_episode, env_diagnosis = page.episode.episode_from_controls(
+    env_episode, env_diagnosis = page.playground.playground_episode(
         env_controls.value, env_tokenizer
     )
     return env_diagnosis, env_episode
@@ -637,7 +649,7 @@ def _(env_controls, env_tokenizer):
 
 @app.cell(hide_code=True, expand_output=True)
 def _(env_controls, env_diagnosis, env_episode, env_menu):
-    page.episode.episode_stage_view(env_controls, env_episode, env_diagnosis, env_menu)
+    page.playground.playground_view(env_controls, env_episode, env_diagnosis, env_menu)
     return
 
 
@@ -652,7 +664,7 @@ def _(env_model, env_note):
 @app.cell(hide_code=True, expand_output=True)
 def _(env_diagnosis, env_episode):
     mo.Html(
-        page.episode.episode_aftermath_fold(env_episode, env_diagnosis)
+        page.playground.playground_aftermath_fold(env_episode, env_diagnosis)
     ) if env_diagnosis else None
     return
 
@@ -728,7 +740,7 @@ def _(matrix_ask, matrix_key, matrix_limit, matrix_live, matrix_model):
             matrix_key.reveal() or os.environ.get("TINKER_API_KEY", ""),
         )
     mo.stop(_episode is None, page.html.note_html(_problem, "error"))
-    mo.vstack(page.episode.episode_view(_episode, sampled=True))
+    mo.vstack(page.playground.playground_episode_view(_episode, sampled=True))
     return
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sequence_extension.diagnosis import Diagnosis, diagnose
     from sequence_extension.env.token_preserving import TokenPreservingEnv
     from sequence_extension.extension import assert_extends, extension_metrics
-    from sequence_extension.formats.files import read_rollouts, write_rollouts
+    from sequence_extension.formats.rollouts import read_rollouts, write_rollouts
     from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
     from sequence_extension.tokenizers import TokenTexts, load_texts
@@ -28,9 +28,9 @@ _HOME = {
     "diagnose": "diagnosis",
     "extension_metrics": "extension",
     "load_texts": "tokenizers",
-    "read_rollouts": "formats.files",
+    "read_rollouts": "formats.rollouts",
     "split_lineages": "lineages",
-    "write_rollouts": "formats.files",
+    "write_rollouts": "formats.rollouts",
 }
 __all__ = [
     "Diagnosis",

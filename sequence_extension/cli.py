@@ -59,11 +59,11 @@ def cli_workers(text: str) -> int | str:
 
 
 def cli_fail_on(text: str) -> tuple[str, ...]:
-    """The names of `--fail-on`, see `gates.read_fail_on`; imported only where it is asked for."""
-    from sequence_extension.gates import read_fail_on
+    """The names of `--fail-on`, see `read_fail_on_gates`; imported only where asked for."""
+    from sequence_extension.gates import read_fail_on_gates
 
     try:
-        return read_fail_on(text)
+        return read_fail_on_gates(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

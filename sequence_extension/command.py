@@ -130,9 +130,9 @@ def command_scan(
     """The rollouts of all files, read here or by workers."""
     if workers == 1:
         return command_progress(files, wanted)
-    from sequence_extension.workers import scan_with_workers
+    from sequence_extension.workers import read_with_workers
 
-    return scan_with_workers(files, wanted, workers)
+    return read_with_workers(files, wanted, workers)
 
 
 def command_progress(files: list[str | Trouble], wanted: Wanted) -> Iterator[Item | Trouble]:

@@ -38,7 +38,7 @@ class Gates:
         return tuple(failed)
 
 
-def read_fail_on(text: str) -> tuple[str, ...]:
+def read_fail_on_gates(text: str) -> tuple[str, ...]:
     """The names of `--fail-on`, separated by commas.
 
     Raises:

@@ -20,11 +20,11 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.causes import causes_chart, causes_chart_title
+from sequence_extension.figures.break_chart import break_chart
+from sequence_extension.figures.causes_chart import causes_chart, causes_chart_title
 from sequence_extension.figures.palette import PALETTE
-from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import strip_chart
+from sequence_extension.figures.runs_chart import runs_chart
+from sequence_extension.figures.strip_chart import strip_chart
 from sequence_extension.markup import (
     code_markup,
     fold_markup,

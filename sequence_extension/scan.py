@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue, LengthsOnly
+from sequence_extension.formats.rollouts import expand_rollouts_paths
 from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.gates import Gates
 from sequence_extension.report import report_entry, report_row
@@ -148,5 +148,5 @@ def scan_file(path: str, wanted: Wanted, watch: Watch | None = None) -> Iterator
 
 def scan_paths(arguments: Sequence[str]) -> Iterator[str | Trouble]:
     """FILE arguments as files, folders walked."""
-    for argument in expand_files(arguments):
+    for argument in expand_rollouts_paths(arguments):
         yield Trouble("", argument) if isinstance(argument, FileIssue) else argument

@@ -246,7 +246,7 @@ def ray_workers() -> Iterator[tuple[Ask, int]]:
             ray.shutdown()
 
 
-def scan_with_workers(
+def read_with_workers(
     files: Sequence[str | Trouble], wanted: Wanted, workers: int | str, size: int = PART_BYTES
 ) -> Iterator[Item | Trouble]:
     """The rollouts of all files, in order, read by workers.

@@ -14,13 +14,16 @@ from test_figures import extending, table_of
 from sequence_extension.break_table import break_table
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.breaks import break_chart, break_template
-from sequence_extension.figures.cost import cost_areas_template, cost_curves_template
-from sequence_extension.figures.group import group_template
-from sequence_extension.figures.matrix import matrix_template
-from sequence_extension.figures.runs import runs_template
-from sequence_extension.figures.staircase import staircase_chart, staircase_template
-from sequence_extension.figures.strip import strip_chart, strip_template
+from sequence_extension.figures.break_chart import break_chart, break_template
+from sequence_extension.figures.cost_chart import (
+    cost_chart_areas_template,
+    cost_chart_curves_template,
+)
+from sequence_extension.figures.group_chart import group_template
+from sequence_extension.figures.matrix_chart import matrix_template
+from sequence_extension.figures.runs_chart import runs_template
+from sequence_extension.figures.staircase_chart import staircase_chart, staircase_template
+from sequence_extension.figures.strip_chart import strip_chart, strip_template
 from sequence_extension.staircase import staircase_tables
 
 
@@ -44,8 +47,8 @@ def measure() -> pd.DataFrame:
         "break": break_template.__wrapped__,
         "runs": runs_template.__wrapped__,
         "group": group_template.__wrapped__,
-        "areas": cost_areas_template.__wrapped__,
-        "curves": cost_curves_template.__wrapped__,
+        "areas": cost_chart_areas_template.__wrapped__,
+        "curves": cost_chart_curves_template.__wrapped__,
         "matrix": matrix_template.__wrapped__,
         "staircase": lambda: staircase_template.__wrapped__(("one",), 4, 0),
     }

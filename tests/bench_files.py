@@ -25,8 +25,8 @@ from sequence_extension.alignment import alignment_window
 from sequence_extension.break_table import break_table_marks
 from sequence_extension.cookbook import trajectory_to_data
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import strip_chart
+from sequence_extension.figures.runs_chart import runs_chart
+from sequence_extension.figures.strip_chart import strip_chart
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.overview import WINDOW, overview_window_places

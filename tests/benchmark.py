@@ -40,7 +40,7 @@ from sequence_extension.break_table import break_table_marks
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.drafts import drafts_to_rollout
 from sequence_extension.editor.scenarios import scenarios
-from sequence_extension.figures.strip import STRIP_WINDOW
+from sequence_extension.figures.strip_chart import STRIP_WINDOW
 from sequence_extension.page.strips import strip_view
 
 SIZES = (14, 512, 4_000)

@@ -28,9 +28,9 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.elements import element_id
-from sequence_extension.figures.breaks import break_chart
+from sequence_extension.figures.break_chart import break_chart
 from sequence_extension.figures.cells import cell_text_width
-from sequence_extension.figures.strip import strip_chart
+from sequence_extension.figures.strip_chart import strip_chart
 from sequence_extension.page.views import break_drawings_view
 from sequence_extension.rollout import Rollout, rollout_trajectory
 

@@ -38,8 +38,8 @@ from tinker_cookbook.rl.types import Env, StepResult, Trajectory
 from tinker_cookbook.stores.storage import LocalStorage
 
 from sequence_extension import read_rollouts
-from sequence_extension.formats.files import expand_files
 from sequence_extension.formats.results import FileIssue
+from sequence_extension.formats.rollouts import expand_rollouts_paths
 from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.rollout import Rollout
 
@@ -319,6 +319,6 @@ def test_a_log_directory_is_found_by_its_files(
     shutil.copy(
         Path(__file__).parent / "formats" / "cookbook_train_rollout_summaries.jsonl", summaries
     )
-    assert list(expand_files([str(run)])) == [str(path), str(summaries)]
+    assert list(expand_rollouts_paths([str(run)])) == [str(path), str(summaries)]
     rollouts = [rollout for rollout in read_rollouts(path) if isinstance(rollout, Rollout)]
     assert len(rollouts) == len(played)

@@ -5,7 +5,7 @@
 """
 
 from sequence_extension.breaks import CAUSES
-from sequence_extension.figures.causes import causes_chart, causes_chart_title
+from sequence_extension.figures.causes_chart import causes_chart, causes_chart_title
 
 
 def test_a_bar_for_each_cause_the_longest_first() -> None:

@@ -20,7 +20,7 @@ from sequence_extension.cost import cost_sentence, cost_table, cost_treatments
 from sequence_extension.datums import build_datums
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.cost import cost_charts
+from sequence_extension.figures.cost_chart import cost_charts
 from sequence_extension.growth import (
     growth_facts,
     growth_finding,

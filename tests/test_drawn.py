@@ -23,14 +23,14 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.rewards import reward_presets, reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.matrix import matrix_groups, matrix_table
-from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.cost import cost_charts
+from sequence_extension.figures.break_chart import break_chart
+from sequence_extension.figures.cost_chart import cost_charts
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.group import group_chart
-from sequence_extension.figures.matrix import MENUS, matrix_chart
-from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.staircase import staircase_chart
-from sequence_extension.figures.strip import strip_chart
+from sequence_extension.figures.group_chart import group_chart
+from sequence_extension.figures.matrix_chart import MENUS, matrix_chart
+from sequence_extension.figures.runs_chart import runs_chart
+from sequence_extension.figures.staircase_chart import staircase_chart
+from sequence_extension.figures.strip_chart import strip_chart
 from sequence_extension.group import group_table, preset_group
 from sequence_extension.growth import growth_law, growth_table
 from sequence_extension.staircase import staircase_read_again, staircase_tables

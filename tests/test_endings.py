@@ -27,7 +27,11 @@ from sequence_extension.env.episodes import (
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.tutor import TutorEnv
-from sequence_extension.page.episode import episode_change_html, episode_controls, episode_menu_spec
+from sequence_extension.page.playground import (
+    playground_change_html,
+    playground_controls,
+    playground_menu_spec,
+)
 
 FORGIVING = ParseErrorPolicy(
     max_consecutive=1, penalty_per_error=0.2, terminal_reward=-0.5, mask_error_turns=True
@@ -284,7 +288,7 @@ def test_what_the_pupil_was_asked(
 @pytest.mark.parametrize("place", range(len(episode_presets())))
 def test_a_row_is_what_is_played_until_a_control_changes(place: int) -> None:
     menu = SimpleNamespace(value={"chosen": place})
-    values = episode_controls(episode_menu_spec(menu)).value
-    assert episode_change_html(values, menu) == ""
+    values = playground_controls(playground_menu_spec(menu)).value
+    assert playground_change_html(values, menu) == ""
     name = list(episode_presets())[place]
-    assert f"Changed from the row “{name}”" in episode_change_html(values | {"seed": 7}, menu)
+    assert f"Changed from the row “{name}”" in playground_change_html(values | {"seed": 7}, menu)

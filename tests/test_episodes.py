@@ -18,7 +18,7 @@ from sequence_extension.env.episodes import (
     run_episodes,
 )
 from sequence_extension.env.tutor import TutorEnv
-from sequence_extension.page.episode import episode_transcript_view
+from sequence_extension.page.playground import playground_transcript_view
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_transcript_tells_each_turn_once() -> None:
 def test_the_transcript_escapes_what_was_sampled() -> None:
     episode = episode_of(EpisodeSpec("llama3", "plain", turns=1))
     nasty = Line(0, "pupil", "<img src=x onerror=alert(1)>\u202e</li>")
-    shown = episode_transcript_view(
+    shown = playground_transcript_view(
         replace(episode, lines=(nasty,)), diagnose(episode.rollout).spans
     ).text
     assert "<img" not in shown

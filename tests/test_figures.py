@@ -51,8 +51,8 @@ from sequence_extension.elements import elements_to_model_input, image_element
 from sequence_extension.figures.cells import cell_label, cell_text_width
 from sequence_extension.figures.figure import figure_data
 from sequence_extension.figures.palette import FONT, PALETTE
-from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import strip_chart, strip_template
+from sequence_extension.figures.runs_chart import runs_chart
+from sequence_extension.figures.strip_chart import strip_chart, strip_template
 from sequence_extension.page.editing import editing_code_folds
 from sequence_extension.page.html import (
     figure_box_html,

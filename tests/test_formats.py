@@ -22,7 +22,7 @@ import pytest
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import Reading, read_bounded
-from sequence_extension.formats.summaries import summaries_sentence
+from sequence_extension.formats.rollout_summaries import rollout_summaries_sentence
 from sequence_extension.rollout import Rollout
 
 FOLDER = Path(__file__).parent / "formats"
@@ -948,7 +948,7 @@ def test_lengths_give_certain_splits() -> None:
     reading = read_bounded(lines(summary((5, 2), (7, 1), (7, 1), (3, 3)), summary()))
     assert [lengths.certain_splits for lengths in reading.lengths_only] == [(2, 3), ()]
     assert reading.lengths_only[0].turns == 4
-    assert summaries_sentence(reading.lengths_only).startswith(
+    assert rollout_summaries_sentence(reading.lengths_only).startswith(
         "Of 2 rollouts only lengths are known: of 4 turns at least 2 cannot extend"
     )
     bad = summary((5, 2))

@@ -29,7 +29,7 @@ from tinker_cookbook.rl.train import Config
 from sequence_extension.cookbook import train_step, wait_for_cookbook
 from sequence_extension.datums import build_datums, nonzero_datum_targets
 from sequence_extension.editor.rewards import parse_rewards, reward_presets, reward_rollouts
-from sequence_extension.figures.group import group_chart
+from sequence_extension.figures.group_chart import group_chart
 from sequence_extension.group import (
     assemble_group,
     group_finding,

@@ -35,9 +35,8 @@ from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
 from sequence_extension.env.vocabulary import offline_vocabulary
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import FACTS, matrix_chart
+from sequence_extension.figures.matrix_chart import FACTS, matrix_chart
 from sequence_extension.figures.palette import MATRIX_LOOK
-from sequence_extension.page.episode import episode_view
 from sequence_extension.page.matrix import (
     matrix_member_menu,
     matrix_prose_view,
@@ -48,6 +47,7 @@ from sequence_extension.page.matrix import (
     page_matrix,
     page_matrix_drawing,
 )
+from sequence_extension.page.playground import playground_episode_view
 from sequence_extension.text import visible_text
 
 
@@ -209,14 +209,14 @@ def test_cells_say_what_diagnose_says_of_their_rollout(table: pd.DataFrame) -> N
 
 def test_the_view_of_a_cell_shows_transcript_break_and_strip() -> None:
     episode = episode_of(EpisodeSpec(renderer="qwen3", policy="reasoning"))
-    parts = [part.text for part in episode_view(episode)]
+    parts = [part.text for part in playground_episode_view(episode)]
     page = "".join(parts)
     assert "What is" in page
     assert "removed" in page
     assert "&lt;think&gt;↵" in page
     assert page.count("<figure ") == 3  # a break (the other has its cause), the runs, the strip
     plain = episode_of(EpisodeSpec(renderer="qwen3", policy="plain"))
-    page = "".join(part.text for part in episode_view(plain))
+    page = "".join(part.text for part in playground_episode_view(plain))
     assert "nothing splits" in page
     assert page.count("<figure ") == 2
 

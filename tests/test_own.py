@@ -33,7 +33,7 @@ from sequence_extension.overview import (
     overview_example,
     overview_window_places,
 )
-from sequence_extension.page.episode import episode_field_tokenizer, episode_model_field
+from sequence_extension.page.playground import playground_model_field, playground_tokenizer
 from sequence_extension.page.upload import (
     Read,
     read_upload,
@@ -208,7 +208,7 @@ def test_what_is_no_tokenizer_is_said_beside_the_field(
     assert texts is None
     assert problem is not None
     seated("edit", True)
-    for sentence in (problem.text, episode_field_tokenizer(typed)[1].text):
+    for sentence in (problem.text, playground_tokenizer(typed)[1].text):
         assert words in sentence
         assert "<img" not in sentence
         assert not set("\x00\x1b\u202e") & set(sentence)
@@ -219,7 +219,7 @@ def test_an_empty_field_names_no_tokenizer() -> None:
     """Invariant 5."""
     for name in (None, "", "  \t"):
         assert upload_field_texts(name) == (None, None)
-        assert episode_field_tokenizer(name)[1] is None
+        assert playground_tokenizer(name)[1] is None
 
 
 def test_strangers_read_no_folder(tokenizer_folder: Path, seated: Any) -> None:
@@ -227,8 +227,8 @@ def test_strangers_read_no_folder(tokenizer_folder: Path, seated: Any) -> None:
     for mode, reader, live in (("edit", True, True), ("edit", False, False), ("run", True, False)):
         seated(mode, reader)
         assert (upload_tokenizer_field() is not None) is live
-        assert ("folder" in episode_model_field().text) is live
-        loaded, sentence = episode_field_tokenizer(str(tokenizer_folder))
+        assert ("folder" in playground_model_field().text) is live
+        loaded, sentence = playground_tokenizer(str(tokenizer_folder))
         assert ("Type a model as owner/name" in sentence.text) is not live
         assert hasattr(loaded, "vocab_size") is live
 

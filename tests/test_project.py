@@ -94,7 +94,7 @@ def test_a_wrong_direction_would_be_seen(tmp_path: Path) -> None:
     (tmp_path / "wrong2.py").write_text("import sequence_extension.page.html\n")
     assert own(imported(tmp_path / "wrong.py")) == {"report"}
     assert own(imported(tmp_path / "wrong2.py")) == {"page.html"}
-    assert place("page.html") > place("figures.strip") > place("report") > place("diagnosis")
+    assert place("page.html") > place("figures.strip_chart") > place("report") > place("diagnosis")
     assert place("env.matrix") > place("diagnosis") > place("env.tutor")
 
 

@@ -30,9 +30,9 @@ from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
 import sequence_extension
 from sequence_extension import Rollout, read_rollouts, write_rollouts
 from sequence_extension.diagnosis import diagnose
-from sequence_extension.formats import files
-from sequence_extension.formats.files import expand_files
+from sequence_extension.formats import rollouts
 from sequence_extension.formats.results import FileIssue
+from sequence_extension.formats.rollouts import expand_rollouts_paths
 from sequence_extension.formats.stream import stream_rollouts
 from sequence_extension.group import group_advantages
 
@@ -311,14 +311,14 @@ def test_folders_give_their_files_in_order(tmp_path: Path) -> None:
     (tmp_path / "slime.jsonl").write_text('{"tokens": [1], "response_length": 1}')
     (tmp_path / "folder.json").mkdir()
     names = ["a.jsonl", "b/1.json", "b/2.jsonl", "damaged.jsonl", "slime.jsonl"]
-    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / name) for name in names]
-    assert list(expand_files(["-", str(tmp_path / "missing"), str(tmp_path / "b")])) == [
+    assert list(expand_rollouts_paths([str(tmp_path)])) == [str(tmp_path / name) for name in names]
+    assert list(expand_rollouts_paths(["-", str(tmp_path / "missing"), str(tmp_path / "b")])) == [
         "-",
         str(tmp_path / "missing"),
         str(tmp_path / "b" / "1.json"),
         str(tmp_path / "b" / "2.jsonl"),
     ]
-    (issue,) = expand_files([str(tmp_path / "folder.json")])
+    (issue,) = expand_rollouts_paths([str(tmp_path / "folder.json")])
     assert isinstance(issue, FileIssue)
     assert "holds no file of rollouts" in issue.message
 
@@ -338,7 +338,7 @@ def test_in_the_folder_of_a_run_only_what_can_be_read_is_taken(tmp_path: Path) -
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
     names = ["run/capture/sample.jsonl", "run/rollouts.jsonl"]
-    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / name) for name in names]
+    assert list(expand_rollouts_paths([str(tmp_path)])) == [str(tmp_path / name) for name in names]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
@@ -346,7 +346,7 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     """Invariant 5."""
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "a.jsonl").write_text(LINE)
-    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / "a.jsonl")]
+    assert list(expand_rollouts_paths([str(tmp_path)])) == [str(tmp_path / "a.jsonl")]
 
 
 @pytest.mark.parametrize("legacy", [False, True])
@@ -360,8 +360,8 @@ def test_a_torch_file_is_named(legacy: bool) -> None:
 
 
 def test_the_names_are_public_and_their_examples_run() -> None:
-    assert doctest.testmod(files).failed == 0
-    assert doctest.testmod(files).attempted >= 5
+    assert doctest.testmod(rollouts).failed == 0
+    assert doctest.testmod(rollouts).attempted >= 5
     assert {"read_rollouts", "write_rollouts"} <= set(sequence_extension.__all__)
 
 

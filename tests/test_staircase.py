@@ -23,7 +23,7 @@ from sequence_extension import staircase
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.staircase import staircase_chart
+from sequence_extension.figures.staircase_chart import staircase_chart
 from sequence_extension.page import idea
 from sequence_extension.staircase import (
     staircase_cells,

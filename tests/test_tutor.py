@@ -13,11 +13,11 @@ from sequence_extension.env.episodes import (
 )
 from sequence_extension.env.policies import ScriptedPolicy
 from sequence_extension.env.tutor import TutorEnv
-from sequence_extension.page.episode import episode_view_code
+from sequence_extension.page.playground import playground_code
 
 
 def test_shown_code_is_the_code_that_runs(built: dict[str, Any]) -> None:
-    shown = ast.parse(episode_view_code())
+    shown = ast.parse(playground_code())
     source = ast.parse(Path(str(inspect.getsourcefile(TutorEnv))).read_text(encoding="utf-8"))
     for name in ("TutorEnv", "play_tutor"):
         (left,) = [node for node in shown.body if getattr(node, "name", "") == name]
@@ -28,7 +28,7 @@ def test_shown_code_is_the_code_that_runs(built: dict[str, Any]) -> None:
 
 def test_shown_code_runs_on_its_own(built: dict[str, Any]) -> None:
     copied: dict[str, Any] = {}
-    exec(compile(episode_view_code(), "copied.py", "exec"), copied)
+    exec(compile(playground_code(), "copied.py", "exec"), copied)
     policy = ScriptedPolicy(built["qwen3"], "reasoning")
     trajectory = asyncio.run(
         copied["play_tutor"](

@@ -22,7 +22,7 @@ def explain_ending(episode: Episode) -> str:
     spans = walk_turns(episode.rollout.trajectory)
     sentences: list[str] = []
     for turn, transition in enumerate(episode.rollout.trajectory.transitions):
-        event = turn_ending(episode, turn)
+        event = ending_of_turn(episode, turn)
         if event:
             sentences.append(event)
         broken_call = transition.logs.get("parse_failure_kind") == "content"
@@ -51,7 +51,7 @@ def explain_ending(episode: Episode) -> str:
     return " ".join(sentences)
 
 
-def turn_ending(episode: Episode, turn: int) -> str:
+def ending_of_turn(episode: Episode, turn: int) -> str:
     """What befell one turn: cut, over budget, or unreadable; "" for an ordinary one."""
     transition = episode.rollout.trajectory.transitions[turn]
     metrics = transition.metrics

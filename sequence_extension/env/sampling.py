@@ -73,7 +73,7 @@ def sample_model(
         try:
             service = tinker.ServiceClient(api_key=key) if connect is None else connect(key)
             playing = replace(spec, renderer=name)
-            outcome.append(sample_episode(playing, renderer, service, model.strip(), given_up))
+            outcome.append(sampling_episode(playing, renderer, service, model.strip(), given_up))
         except BaseException as error:  # becomes a sentence for the reader, whatever it is
             outcome.append(error)
         finally:
@@ -88,7 +88,7 @@ def sample_model(
     return sampling_result(outcome, key, patience)
 
 
-def sample_episode(
+def sampling_episode(
     spec: EpisodeSpec, renderer: Any, service: Any, model: str, given_up: threading.Event
 ) -> Episode:
     """One episode with a model of a service client, on an event loop of its own."""

@@ -113,11 +113,11 @@ def cell_layers(base: alt.Chart, **box: Any) -> list[alt.Chart]:
         base.mark_rect(strokeDash=[3, 3], **box).encode(
             x=figure_pixels("left"), x2="right:Q", fill=FILL, stroke=empty
         ),
-        *label_layers(base.encode(x=figure_pixels("x"))),
+        *cell_label_layers(base.encode(x=figure_pixels("x"))),
     ]
 
 
-def label_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
+def cell_label_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """Layers of labels, each in the ink of its fill; where that is pale, in the page's colour."""
     inked, pale = (
         base.encode(text="label:N").transform_filter(
@@ -131,31 +131,31 @@ def label_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     return [inked.mark_text(**mark).encode(color=INK), pale.mark_text(**theme_text(**mark))]
 
 
-def words_layer(base: alt.Chart, column: str = "words", **mark: Any) -> alt.Chart:
+def cell_words_layer(base: alt.Chart, column: str = "words", **mark: Any) -> alt.Chart:
     """A layer of the words of a column, from the left, in the colour of the page."""
     text = {"align": "left", "lineBreak": "\n", "lineHeight": 13, **mark}
     layer: alt.Chart = base.mark_text(**theme_text(**text))
     return layer.encode(text=f"{column}:N")
 
 
-def bold_words_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
+def cell_bold_words_layers(base: alt.Chart, **bold: Any) -> list[alt.Chart]:
     """Layers of the column words; in bold, and as said, where the column bold is set."""
     return [
-        words_layer(base.transform_filter("!datum.bold")),
-        words_layer(base.transform_filter("datum.bold"), fontWeight="bold", **bold),
+        cell_words_layer(base.transform_filter("!datum.bold")),
+        cell_words_layer(base.transform_filter("datum.bold"), fontWeight="bold", **bold),
     ]
 
 
-def turn_layers(y: Any) -> list[alt.Chart]:
+def cell_turn_layers(y: Any) -> list[alt.Chart]:
     """Stretches of one turn and part, from the table `turns`: a line with its label."""
     turns = alt.Chart(figure_data("turns", "left", "right")).encode(x=figure_pixels("left"), y=y)
     return [
         turns.mark_rule(strokeWidth=2, yOffset=10).encode(x2="right:Q"),
-        words_layer(turns, "label", dx=3),
+        cell_words_layer(turns, "label", dx=3),
     ]
 
 
-def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> Rows:
+def cell_breaks_table(places: Iterable[tuple[int, str]], width: int) -> Rows:
     """The table `breaks` of a figure: where (left of a cell), and the words at the mark.
 
     Args:
@@ -170,7 +170,7 @@ def break_layers_table(places: Iterable[tuple[int, str]], width: int) -> Rows:
     return rows
 
 
-def lane_figure(
+def cell_lanes_figure(
     template: Mapping[str, Any],
     lanes: Sequence[str],
     tables: Mapping[str, Rows],
@@ -181,7 +181,7 @@ def lane_figure(
     Args:
         template: Declares the lanes as bands of y; where it names them, the names are taken out.
         lanes: From above.
-        tables: `cells` (with right, in pixels) and `breaks` (of `break_layers_table`) among them.
+        tables: `cells` (with right, in pixels) and `breaks` (of `cell_breaks_table`) among them.
         description: What is to be seen.
     """
     breaks = tables["breaks"]
@@ -204,7 +204,7 @@ def lane_figure(
     )
 
 
-def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
+def cell_break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
     """The breaks of a figure, from its table `breaks`: a red line, its sign and its words.
 
     Args:
@@ -214,12 +214,12 @@ def break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
     above: dict[str, Any] = {"yOffset": -12}
     return [
         base.mark_rule(color=RED, strokeWidth=3, y2Offset=3, **above).encode(y2=bottom),
-        words_layer(base.encode(x=figure_pixels("words")), "label", **above),
-        *break_sign_layers(base, **above),
+        cell_words_layer(base.encode(x=figure_pixels("words")), "label", **above),
+        *cell_break_sign_layers(base, **above),
     ]
 
 
-def break_sign_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
+def cell_break_sign_layers(base: alt.Chart, **mark: Any) -> list[alt.Chart]:
     """The one sign of a break in every figure: a white cross on a red square, at base's x and y."""
     return [
         base.mark_point(shape="square", size=169, color=RED, **mark),

@@ -27,7 +27,7 @@ from sequence_extension.formats.responses import (
 )
 from sequence_extension.formats.results import LengthsOnly, RecordError
 from sequence_extension.formats.rllm import read_rllm
-from sequence_extension.formats.summaries import read_summaries
+from sequence_extension.formats.rollout_summaries import read_rollout_summaries
 from sequence_extension.formats.unreadable import refuse_known_unreadable
 from sequence_extension.formats.verifiers import read_verifiers
 
@@ -38,7 +38,7 @@ FIRST: tuple[Reader, ...] = (
     read_capture,
     read_agent_lightning,
     read_nemo_gym,
-    read_summaries,
+    read_rollout_summaries,
     read_atif,
     read_rllm,
     read_verifiers,

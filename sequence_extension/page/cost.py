@@ -6,7 +6,7 @@ import marimo as mo
 
 from sequence_extension.cost import cost_sentence, cost_table, cost_treatments
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.figures.cost import cost_charts
+from sequence_extension.figures.cost_chart import cost_charts
 from sequence_extension.growth import (
     growth_facts,
     growth_finding,
@@ -21,12 +21,12 @@ from sequence_extension.page.html import (
     note_html,
     table_box_html,
 )
-from sequence_extension.page.verdicts import verdict_example
+from sequence_extension.page.verdicts import verdicts_view_example
 
 
 def cost_treatments_view(diagnosis: Diagnosis) -> mo.Html:
     """What three treatments of a break make of a rollout that splits."""
-    shown = diagnosis if diagnosis.breaks else verdict_example()
+    shown = diagnosis if diagnosis.breaks else verdicts_view_example()
     prose = mo.md("""
 *Split* is the cookbook's way. A trainer could also *overwrite and mask*: keep one sequence and
 overwrite it at a break with the new observation, so that earlier actions are trained only up to

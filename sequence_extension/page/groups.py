@@ -9,7 +9,7 @@ import pandas as pd
 from sequence_extension.cookbook import tinker
 from sequence_extension.datums import nonzero_datum_targets
 from sequence_extension.editor.rewards import parse_rewards, reward_presets, reward_rollouts
-from sequence_extension.figures.group import group_chart
+from sequence_extension.figures.group_chart import group_chart
 from sequence_extension.group import (
     GroupResult,
     assemble_group,

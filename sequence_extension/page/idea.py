@@ -4,7 +4,7 @@ from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.figures.figure import Figure
 from sequence_extension.figures.palette import PALETTE
-from sequence_extension.figures.staircase import staircase_chart
+from sequence_extension.figures.staircase_chart import staircase_chart
 from sequence_extension.page.html import details_table_html, token_cell_html
 from sequence_extension.page.once import once
 from sequence_extension.staircase import staircase_facts, staircase_tables

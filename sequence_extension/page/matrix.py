@@ -21,9 +21,8 @@ from sequence_extension.env.matrix import (
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
 from sequence_extension.figures.figure import Figure
-from sequence_extension.figures.matrix import matrix_chart
+from sequence_extension.figures.matrix_chart import matrix_chart
 from sequence_extension.figures.palette import MATRIX_LOOK
-from sequence_extension.page.episode import episode_transcript_view
 from sequence_extension.page.html import (
     code_markup,
     details_table_html,
@@ -33,6 +32,7 @@ from sequence_extension.page.html import (
 )
 from sequence_extension.page.live import is_live_kernel
 from sequence_extension.page.once import once
+from sequence_extension.page.playground import playground_transcript_view
 from sequence_extension.page.views import break_drawings_view, breaks_view
 
 
@@ -192,7 +192,9 @@ def matrix_cell_view(renderer: str, policy: str) -> Any:
     view = break_drawings_view(diagnosis, most=1) if diagnosis.breaks else breaks_view(diagnosis)
     drawn = mo.Html(f'<div class="seq-played">{view.text}</div>')
     # a static page shows one cell only, whose conversation is much like that of section 7
-    folded = fold_markup("The conversation", episode_transcript_view(episode, diagnosis.spans).text)
+    folded = fold_markup(
+        "The conversation", playground_transcript_view(episode, diagnosis.spans).text
+    )
     return mo.vstack([mo.md(words), drawn, *([mo.Html(folded)] if is_live_kernel() else [])])
 
 

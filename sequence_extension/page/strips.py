@@ -20,8 +20,13 @@ from sequence_extension.alignment import (
 from sequence_extension.break_table import break_table_marks
 from sequence_extension.cookbook import tinker
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.figures.runs import runs_chart
-from sequence_extension.figures.strip import STRIP_DATUMS, STRIP_LIMIT, STRIP_WINDOW, strip_chart
+from sequence_extension.figures.runs_chart import runs_chart
+from sequence_extension.figures.strip_chart import (
+    STRIP_DATUMS,
+    STRIP_LIMIT,
+    STRIP_WINDOW,
+    strip_chart,
+)
 from sequence_extension.page.html import (
     details_table_html,
     figure_box_html,

@@ -13,8 +13,8 @@ from sequence_extension.alignment import alignment_facts, alignment_table, align
 from sequence_extension.break_table import break_table, break_table_marks, break_table_title
 from sequence_extension.cost import cost_sentence
 from sequence_extension.diagnosis import Diagnosis, diagnose
-from sequence_extension.figures.causes import causes_chart, causes_chart_title
-from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.causes_chart import causes_chart, causes_chart_title
+from sequence_extension.figures.runs_chart import runs_chart
 from sequence_extension.formats.bounded import (
     MAX_PAGE_ROLLOUTS,
     MAX_PASTE_CHARS,
@@ -24,8 +24,8 @@ from sequence_extension.formats.bounded import (
 from sequence_extension.formats.build import MAX_ROLLOUT_TOKENS, MAX_ROLLOUT_TURNS
 from sequence_extension.formats.detect import FILE_KEYS, READABLE
 from sequence_extension.formats.results import FileIssue
+from sequence_extension.formats.rollout_summaries import rollout_summaries_sentence
 from sequence_extension.formats.stream import MAX_FILE_BYTES
-from sequence_extension.formats.summaries import summaries_sentence
 from sequence_extension.overview import (
     MOST_OPEN_COUNTS,
     STAND_IN,
@@ -78,7 +78,7 @@ def upload_issues_view(reading: Reading, most: int = 10) -> str:
     if reading.left_out:
         parts.append(note_html(reading.left_out, "look").text)
     if reading.lengths_only:
-        parts.append(note_html(summaries_sentence(reading.lengths_only), "look").text)
+        parts.append(note_html(rollout_summaries_sentence(reading.lengths_only), "look").text)
     return "".join(parts)
 
 

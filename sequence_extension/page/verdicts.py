@@ -24,7 +24,7 @@ EXAMPLE = "removed"
 
 
 @once
-def verdict_example() -> Diagnosis:
+def verdicts_view_example() -> Diagnosis:
     """The scenario that section 4 opens with."""
     return diagnose(scenario_rollout(scenarios()[EXAMPLE]))
 
@@ -38,9 +38,10 @@ def verdict_breaks_view(diagnosis: Diagnosis) -> mo.Html:
         lead = note_html(
             f"An example, until a turn of yours splits: “{scenario.title}”. {scenario.lesson}"
         )
-        first = verdict_example().breaks[0]
+        first = verdicts_view_example().breaks[0]
         figure = break_view(
-            break_table(verdict_example(), first), break_table_title(verdict_example(), first)
+            break_table(verdicts_view_example(), first),
+            break_table_title(verdicts_view_example(), first),
         )
         drawn = lead.text + figure.text
     return mo.Html(f'<div class="seq-breaks">{drawn}</div>')

@@ -13,8 +13,8 @@ from sequence_extension.break_table import (
 )
 from sequence_extension.breaks import Break
 from sequence_extension.diagnosis import Diagnosis
-from sequence_extension.figures.breaks import break_chart
-from sequence_extension.figures.runs import runs_chart
+from sequence_extension.figures.break_chart import break_chart
+from sequence_extension.figures.runs_chart import runs_chart
 from sequence_extension.overview import WINDOW
 from sequence_extension.page.html import (
     details_table_html,

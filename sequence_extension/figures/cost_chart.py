@@ -41,7 +41,7 @@ HATCH = "".join(
 
 
 @cache
-def cost_areas_template() -> Mapping[str, Any]:
+def cost_chart_areas_template() -> Mapping[str, Any]:
     """The areas on their tables `areas` and `words`; once per process."""
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
     size = alt.Scale(range=[0, LARGEST**2], nice=False)  # from 0 on
@@ -56,11 +56,11 @@ def cost_areas_template() -> Mapping[str, Any]:
         areas.transform_filter("datum.name == 'read again'").mark_point(
             shape=HATCH, filled=False, strokeWidth=1.5
         ),
-        draw.words_layer(words, lineHeight=LINE),
+        draw.cell_words_layer(words, lineHeight=LINE),
     ).to_dict()
 
 
-def cost_areas_chart(once: int, total: int) -> Figure:
+def cost_chart_areas(once: int, total: int) -> Figure:
     """Two squares whose areas are in proportion: what is read once, and what is read again.
 
     Args:
@@ -75,7 +75,7 @@ def cost_areas_chart(once: int, total: int) -> Figure:
     words.append((0, 10, f"together {total / once:.1f} times\nwhat extending costs"))
     width, height = max(second + LARGEST, draw.cell_text_width("what extending costs")), SIDE + FOOT
     return Figure(
-        cost_areas_template(),
+        cost_chart_areas_template(),
         {
             "areas": [dict(zip(("x", "y", "name", "tokens"), row, strict=True)) for row in areas],
             "words": [dict(zip(("x", "y", "words"), row, strict=True)) for row in words],
@@ -88,7 +88,7 @@ def cost_areas_chart(once: int, total: int) -> Figure:
 
 
 @cache
-def cost_curves_template() -> Mapping[str, Any]:
+def cost_chart_curves_template() -> Mapping[str, Any]:
     """Tokens against turns, on the tables `curves` and `names`; once per process."""
     ticks = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
     curves = alt.Chart(figure_data("curves", "turns", "tokens", "datums")).encode(
@@ -114,11 +114,11 @@ def cost_curves_template() -> Mapping[str, Any]:
             shape=alt.Shape("pattern:N", scale=shape),
             tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
         ),
-        draw.words_layer(names, dx=10, lineHeight=LINE),
+        draw.cell_words_layer(names, dx=10, lineHeight=LINE),
     ).to_dict()
 
 
-def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
+def cost_chart_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
     """The table `names`: each curve where it ends, in lines; equal curves share one name.
 
     Args:
@@ -141,7 +141,7 @@ def cost_curves_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
     return rows[::-1]
 
 
-def cost_curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
+def cost_chart_curves(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     """How the tokens that are read grow with the turns, a curve per pattern.
 
     Args:
@@ -157,8 +157,8 @@ def cost_curves_chart(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
     width, height = AXIS + CURVES + NAMES, SIDE + FOOT
     inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
     return Figure(
-        cost_curves_template(),
-        {"curves": figure_records(curves), "names": cost_curves_names(laws, curves)},
+        cost_chart_curves_template(),
+        {"curves": figure_records(curves), "names": cost_chart_names(laws, curves)},
         description=f"Tokens through the model against the number of turns. {told}.",
         width=width,
         height=height + 10,
@@ -180,4 +180,4 @@ def cost_charts(growth: pd.DataFrame, laws: pd.DataFrame) -> tuple[Figure, Figur
     once = int(tokens["extends"])
     own = int(tokens.get("this rollout", once))
     total = own if own > once else int(tokens["splits every turn"])
-    return cost_areas_chart(once, total), cost_curves_chart(growth, laws)
+    return cost_chart_areas(once, total), cost_chart_curves(growth, laws)

@@ -32,7 +32,7 @@ TITLES = {
 }  # fmt: skip
 
 
-def by_matrix_width(wide: str | int, narrow: str | int) -> alt.ExprRef:
+def matrix_chart_room(wide: str | int, narrow: str | int) -> alt.ExprRef:
     """One of two values, by the width that there is."""
     return alt.ExprRef(f"width < {WIDE} ? {narrow} : {wide}")
 
@@ -44,13 +44,13 @@ def matrix_chart_axis() -> alt.Axis:
         title=None,
         labelOverlap=False,
         labelLimit=0,
-        labelExpr=by_matrix_width(
+        labelExpr=matrix_chart_room(
             "split(replace(datum.label, 'whitesp', 'white-_sp'), '_')", "datum.label"
         ).expr,
-        labelAngle=by_matrix_width(0, -90),
-        labelAlign=by_matrix_width("'center'", "'left'"),
-        labelBaseline=by_matrix_width("'top'", "'middle'"),
-        labelPadding=by_matrix_width(HEADS["wide"] - 4, 4),
+        labelAngle=matrix_chart_room(0, -90),
+        labelAlign=matrix_chart_room("'center'", "'left'"),
+        labelBaseline=matrix_chart_room("'top'", "'middle'"),
+        labelPadding=matrix_chart_room(HEADS["wide"] - 4, 4),
     )
 
 
@@ -64,8 +64,8 @@ def matrix_template() -> Mapping[str, Any]:
     # the menu of the last field stands first
     chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
     left, right = (
-        by_matrix_width(**NAMES),
-        alt.ExprRef(f"width - ({by_matrix_width(**NOTES).expr})"),
+        matrix_chart_room(**NAMES),
+        alt.ExprRef(f"width - ({matrix_chart_room(**NOTES).expr})"),
     )
     x = alt.X(
         "policy:N",
@@ -73,7 +73,7 @@ def matrix_template() -> Mapping[str, Any]:
         axis=matrix_chart_axis(),
         scale=alt.Scale(range=[left, right], padding=0.04),
     )
-    rows = alt.Scale(domain=[-0.5, 0.5], range=[0, by_matrix_width(**ROWS)])
+    rows = alt.Scale(domain=[-0.5, 0.5], range=[0, matrix_chart_room(**ROWS)])
     y = alt.Y("place:Q", axis=None, scale=rows)
 
     def worded(table: str, wide: str = "wide", narrow: str = "narrow") -> alt.Chart:
@@ -82,7 +82,7 @@ def matrix_template() -> Mapping[str, Any]:
         return data.transform_calculate(label=label)
 
     cells = worded("cells").encode(x=x)
-    box: dict[str, Any] = {"height": alt.ExprRef(f"({by_matrix_width(**ROWS).expr}) - 2")}
+    box: dict[str, Any] = {"height": alt.ExprRef(f"({matrix_chart_room(**ROWS).expr}) - 2")}
     # black around white: to be seen on every cell and on both pages
     frame = [
         cells.transform_filter(chosen).mark_rect(
@@ -100,9 +100,9 @@ def matrix_template() -> Mapping[str, Any]:
     names = worded("rows")
     return alt.layer(
         cells.mark_rect(cursor="pointer", **box).encode(fill=draw.FILL).add_params(chosen),
-        *draw.label_layers(cells),
+        *draw.cell_label_layers(cells),
         *frame,
-        draw.words_layer(
+        draw.cell_words_layer(
             names.transform_filter("!datum.title"),
             "label",
             x=left,
@@ -110,9 +110,11 @@ def matrix_template() -> Mapping[str, Any]:
             dx=-8,
             dy=alt.ExprRef("indexof(datum.label, '\\n') < 0 ? 0 : -6"),
         ),
-        draw.words_layer(names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"),
-        draw.words_layer(worded("rows", "note", "split"), "label", x=right, dx=8),
-        draw.words_layer(facts, baseline="top", lineHeight=LINE),
+        draw.cell_words_layer(
+            names.transform_filter("datum.title"), "label", x=left, fontWeight="bold"
+        ),
+        draw.cell_words_layer(worded("rows", "note", "split"), "label", x=right, dx=8),
+        draw.cell_words_layer(facts, baseline="top", lineHeight=LINE),
     ).to_dict()
 
 

@@ -49,9 +49,9 @@ def runs_template() -> Mapping[str, Any]:
         again.mark_rule(strokeWidth=1.5).encode(
             y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
         ),
-        *draw.label_layers(names, align="left", dx=10),
+        *draw.cell_label_layers(names, align="left", dx=10),
         breaks.mark_tick(color=RED, thickness=3, bandSize=24),
-        *draw.break_sign_layers(breaks.transform_filter("datum.sign")),
+        *draw.cell_break_sign_layers(breaks.transform_filter("datum.sign")),
         spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
     )
     return layers.add_params(longest).to_dict()

@@ -38,7 +38,7 @@ from sequence_extension.text import count_text, shown_text
 RUN_FILES = ("/capture/sample.jsonl", "/capture.sqlite", "_rollout_summaries.jsonl")
 
 
-def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
+def expand_rollouts_paths(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
     """FILE arguments as files: a folder gives the files of rollouts below it, by name.
 
     These are what a run of the cookbook writes (`capture/sample.jsonl`, `capture.sqlite`,
@@ -57,13 +57,13 @@ def expand_files(arguments: Iterable[str]) -> Iterator[str | FileIssue]:
         paths = sorted(path for path in Path(argument).rglob("*") if path.is_file())
         run = {path for path in paths if path.as_posix().endswith(RUN_FILES)}
         kinds = ("rollouts",) if run else ("rollouts", "unreadable")
-        files = [path for path in paths if path in run or file_path_kind(path) in kinds]
+        files = [path for path in paths if path in run or rollouts_path_kind(path) in kinds]
         if not files:
             yield empty_folder_result(argument)
         yield from map(str, files)
 
 
-def file_path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
+def rollouts_path_kind(path: Path) -> Literal["rollouts", "unreadable", "other"]:
     """What a file in a folder seems to hold, from its name and its first value.
 
     Returns:
@@ -124,7 +124,7 @@ def read_rollouts(
         elif isinstance(file, str | os.PathLike):
             stream = stack.enter_context(open(file, "rb"))
         else:
-            stream = file if isinstance(file.read(0), bytes) else file_of_text_stream(file)
+            stream = file if isinstance(file.read(0), bytes) else rollouts_text_stream(file)
         lengths = 0
         for item in stream_rollouts(stream):
             if isinstance(item, Rollout):
@@ -141,7 +141,7 @@ def read_rollouts(
         raise ValueError(" ".join(issue.message for issue in problems[:5]) + rest)
 
 
-def file_of_text_stream(file: Any) -> IO[bytes]:
+def rollouts_text_stream(file: Any) -> IO[bytes]:
     """The bytes of a stream that was opened as text."""
     buffer: IO[bytes] | None = getattr(file, "buffer", None)
     return buffer or io.BytesIO(file.read().encode("utf-8", "surrogatepass"))
@@ -184,7 +184,7 @@ def write_rollouts(
         >>> [rollout.name for rollout in read_rollouts(out.getvalue())]
         ['trajectory 0']
     """
-    records = file_records(trajectory_groups, prefix)
+    records = rollouts_as_records(trajectory_groups, prefix)
     lines: Iterator[str] = (json.dumps(each, allow_nan=False) + "\n" for each in records)
     if isinstance(trajectory_groups, Sequence):
         lines = iter(list(lines))
@@ -202,7 +202,7 @@ def write_rollouts(
     return count
 
 
-def file_records(
+def rollouts_as_records(
     trajectory_groups: Iterable[TrajectoryGroup | Trajectory | Rollout], prefix: str
 ) -> Iterator[dict[str, Any]]:
     """Groups, trajectories and rollouts in the file format, see `write_rollouts`."""

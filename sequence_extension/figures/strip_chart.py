@@ -62,14 +62,14 @@ def declare_strip() -> alt.LayerChart | alt.FacetChart:
     )
     start, head = (alt.YDatum(" ", bandPosition=place) for place in (0.05, 0.8))
     return alt.layer(
-        *draw.turn_layers(y),
+        *draw.cell_turn_layers(y),
         moves.mark_rule().encode(
             x=figure_pixels("after"), x2="x:Q", y=start, y2=alt.Y2Datum(" ", bandPosition=0.75)
         ),
         moves.mark_point(shape="triangle-down", size=70).encode(x=figure_pixels("x"), y=head),
         *draw.cell_layers(cells),
         position.mark_text(**theme_text()),
-        *draw.break_layers(
+        *draw.cell_break_layers(
             alt.YDatum("turn", bandPosition=0), alt.Y2Datum("input", bandPosition=1)
         ),
     )
@@ -172,13 +172,13 @@ def strip_chart(
     marks = [
         (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
     ]
-    return draw.lane_figure(
+    return draw.cell_lanes_figure(
         template or strip_template(),
         STRIP_LANES,
         {
             "cells": cells,
             "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
-            "breaks": draw.break_layers_table(marks, cells[-1]["right"]),
+            "breaks": draw.cell_breaks_table(marks, cells[-1]["right"]),
         },
         f"{alignment_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",

@@ -98,18 +98,18 @@ def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mappin
             box.transform_filter("datum.mask == '1'").mark_rule(
                 strokeWidth=3, yOffset=CELL / 2 + 3
             ),
-            *draw.bold_words_layers(words, fontSize=14),
+            *draw.cell_bold_words_layers(words, fontSize=14),
             breaks.mark_tick(color=RED, thickness=3, height=CELL + 6).encode(
                 x=figure_pixels("edge"), y=figure_pixels_down("line")
             ),
-            *draw.break_sign_layers(breaks),
+            *draw.cell_break_sign_layers(breaks),
         )
         .add_params(scenario, turns)
         .to_dict()
     )
 
 
-def draw_staircase_cells(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
+def staircase_chart_cells(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:
     """Cells on lines, each as wide as its text; of what is read again a narrow one per token."""
     drawn, widths = [], []
     for cell in cells:
@@ -125,7 +125,7 @@ def draw_staircase_cells(cells: Sequence[Mapping[str, Any]], left: int, y: int) 
     ]
 
 
-def draw_staircase_turn(
+def staircase_chart_turn(
     rows: Mapping[str, Rows], turn: Mapping[str, Any], cells: Rows, left: int, y: int, opens: bool
 ) -> int:
     """A turn: its name, behind that of its datum where it opens one, and a line for each part.
@@ -148,7 +148,7 @@ def draw_staircase_turn(
         if own := [cell for cell in cells if cell["part"] == part]:
             y += LINE - 2
             say(part, 12)
-            line = draw_staircase_cells(own, left, y)
+            line = staircase_chart_cells(own, left, y)
             rows["cells"].extend(line)
             if splits and part == "O":
                 kept = [cell["tokens"] for cell in own if cell["kind"] != "."]
@@ -163,7 +163,7 @@ def draw_staircase_turn(
     return y + LINE
 
 
-def draw_staircase_panel(
+def staircase_chart_panel(
     story: Mapping[str, Rows], title: str, most: int, left: int = 0, top: int = 0
 ) -> tuple[dict[str, Rows], int]:
     """One of the two drawings of a scenario: the rows of the figure's tables, and its height."""
@@ -179,7 +179,7 @@ def draw_staircase_panel(
     for turn in turns:
         opens = turn["datum"] != datum
         own = [cell for cell in cells if cell["turn"] == turn["turn"]]
-        y = draw_staircase_turn(
+        y = staircase_chart_turn(
             rows, turn, own, left, y + 10 * (opens and datum is not None), opens
         )
         datum = turn["datum"]
@@ -212,9 +212,9 @@ def staircase_chart(
             {name: by_panel[name][number, panel] for name in by_panel}
             for panel in ("kept", "split")
         )
-        first_rows, height = draw_staircase_panel(kept, "Everything kept", most)
-        beside, tall = draw_staircase_panel(split, title, most, left=WIDTH + BETWEEN)
-        below, bottom = draw_staircase_panel(split, title, most, top=height + 20)
+        first_rows, height = staircase_chart_panel(kept, "Everything kept", most)
+        beside, tall = staircase_chart_panel(split, title, most, left=WIDTH + BETWEEN)
+        below, bottom = staircase_chart_panel(split, title, most, top=height + 20)
         heights.append((max(height, tall), bottom))
         for at, rows in (("", first_rows), ("beside", beside), ("below", below)):
             for name, own in rows.items():

@@ -9,7 +9,7 @@ from sequence_extension.formats.values import label_value
 from sequence_extension.text import count_text, value_text
 
 
-def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
+def read_rollout_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
     """One rollout's lengths, or None for anything else.
 
     Raises:
@@ -52,7 +52,7 @@ def read_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
     ]
 
 
-def summaries_sentence(lengths: Sequence[LengthsOnly]) -> str:
+def rollout_summaries_sentence(lengths: Sequence[LengthsOnly]) -> str:
     """What is certain about rollouts of which only lengths are known, and what to record."""
     turns = sum(each.turns for each in lengths)
     splits = sum(len(each.certain_splits) for each in lengths)

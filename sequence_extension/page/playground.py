@@ -46,26 +46,26 @@ from sequence_extension.wording import turn_wording
 
 
 @once
-def episode_menu_table() -> pd.DataFrame:
+def playground_menu_table() -> pd.DataFrame:
     """Every way in which the adapter lets an episode go, played once."""
     return endings_table(episode_presets())
 
 
-def episode_menu() -> Any:
+def playground_menu() -> Any:
     """The endings as a table whose rows can be chosen: what is chosen is played."""
     columns = ["preset", "turns", "datums", "renderer", "pupil", "stop reason"]
-    listed = episode_menu_table()[columns].rename(columns={"preset": "ending"})
+    listed = playground_menu_table()[columns].rename(columns={"preset": "ending"})
     return mo.ui.anywidget(RowTable(listed, "A click on a row plays it below."))
 
 
-def episode_menu_spec(menu: Any) -> EpisodeSpec:
+def playground_menu_spec(menu: Any) -> EpisodeSpec:
     """The episode of the chosen row."""
     return list(episode_presets().values())[int(menu.value["chosen"])]
 
 
-def episode_menu_finding() -> str:
+def playground_menu_finding() -> str:
     """What the first two endings teach: they differ only in what becomes of reasoning."""
-    stripped, kept = episode_menu_table().head(2).to_dict("records")
+    stripped, kept = playground_menu_table().head(2).to_dict("records")
     return (
         f"The first two rows differ only in the renderer. `{stripped['renderer']}` takes the "
         f"pupil's reasoning out of the history, and {stripped['turns']} turns become "
@@ -75,19 +75,19 @@ def episode_menu_finding() -> str:
     )
 
 
-def episode_view_code() -> str:
+def playground_code() -> str:
     """The module of `TutorEnv` and `play`, as it runs here: a start for one's own environment."""
     return inspect.getsource(tutor)
 
 
-def episode_printout(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
+def playground_printout(trajectory: Trajectory, data: Sequence[tinker.Datum]) -> str:
     """What a rollout became, as a line for people."""
     rewards = " + ".join(number_text(step.reward) for step in trajectory.transitions)
     turns = count_text(len(trajectory.transitions), "turn")
     return f"{turns}, {count_text(len(data), 'datum')}, rewards {rewards}"
 
 
-def episode_controls(spec: EpisodeSpec) -> Any:
+def playground_controls(spec: EpisodeSpec) -> Any:
     """All that decides an episode, as `mo.ui.dictionary`; starts from `spec`."""
     pupils = {f"{name}: {line}": name for name, line in policy_names().items()}
 
@@ -125,7 +125,7 @@ def episode_controls(spec: EpisodeSpec) -> Any:
     )
 
 
-def episode_model_field() -> Any:
+def playground_model_field() -> Any:
     """Whose tokens an episode has: a model's, and before the editor also those of a folder."""
     folder = ", or a folder with tokenizer.json" if is_live_editor() else ""
     return mo.ui.text(
@@ -135,7 +135,7 @@ def episode_model_field() -> Any:
     ).form(submit_button_label="Load its tokenizer")
 
 
-def episode_field_tokenizer(name: str | None) -> tuple[Any, Any]:
+def playground_tokenizer(name: str | None) -> tuple[Any, Any]:
     """The tokenizer that the field names, and a sentence about it.
 
     Without a name, or where it cannot be loaded, the offline one. What lies on this machine is
@@ -151,7 +151,7 @@ def episode_field_tokenizer(name: str | None) -> tuple[Any, Any]:
     return loaded, note_html("The tokens below are now those of this model. Choose its renderer.")
 
 
-def episode_from_controls(
+def playground_episode(
     values: Mapping[str, Any], tokenizer: Any
 ) -> tuple[Episode | str, Diagnosis | None]:
     """The episode that the controls ask for, with its diagnosis; or why there is none."""
@@ -159,20 +159,20 @@ def episode_from_controls(
     return episode, None if isinstance(episode, str) else diagnose(episode.rollout)
 
 
-def episode_change_html(values: Mapping[str, Any], menu: Any) -> str:
+def playground_change_html(values: Mapping[str, Any], menu: Any) -> str:
     """That the controls ask for something else than the chosen row, as HTML; "" while they do not.
 
     Args:
-        values: Of `episode_controls`.
-        menu: From `episode_menu`.
+        values: Of `playground_controls`.
+        menu: From `playground_menu`.
     """
-    if episode_spec(values) == episode_menu_spec(menu):
+    if episode_spec(values) == playground_menu_spec(menu):
         return ""
     name = list(episode_presets())[int(menu.value["chosen"])]
     return f'<p class="seq-hint">Changed from the row “{html.escape(name)}”.</p>'
 
 
-def episode_stage_view(
+def playground_view(
     values: Any, episode: Episode | str, diagnosis: Diagnosis | None, menu: Any
 ) -> mo.Html:
     """Controls at the left, the conversation at the right; below each other on a phone."""
@@ -182,13 +182,13 @@ def episode_stage_view(
     else:
         head = mo.md(f"**{ending_headline(diagnosis, episode.stop_reason)}.**").text
         told = mo.md(explain_ending(episode)).text
-        shown = head + episode_transcript_view(episode, diagnosis.spans).text + told
-    shown = episode_change_html(values.value, menu) + shown
+        shown = head + playground_transcript_view(episode, diagnosis.spans).text + told
+    shown = playground_change_html(values.value, menu) + shown
     right = f'<div tabindex="0" role="group" aria-label="The rollout">{shown}</div>'
     return mo.Html(f'<div class="seq-stage"><div>{panel}</div>{right}</div>')
 
 
-def episode_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
+def playground_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
     """What an episode became, to unfold: breaks, runs, and the facts as tables; HTML.
 
     Single tokens only where another episode can be played: a static page has section 3's.
@@ -211,7 +211,7 @@ def episode_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
     )
 
 
-def episode_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
+def playground_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.Html:
     """The conversation as bubbles: a prompt with its verdict, an answer with its reward.
 
     The pupil's bubbles show what was sampled, markers and line breaks made visible.
@@ -242,7 +242,7 @@ def episode_transcript_view(episode: Episode, spans: Sequence[TurnSpan]) -> mo.H
     return mo.Html(f'<ol aria-label="Transcript" class="seq-transcript">{"".join(items)}</ol>')
 
 
-def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
+def playground_episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
     """Everything about one episode: ending, transcript, breaks with their text, strips.
 
     Args:
@@ -252,7 +252,7 @@ def episode_view(episode: Episode, sampled: bool = False) -> list[Any]:
     diagnosis = diagnose(episode.rollout)
     return [
         mo.md(explain_ending(episode)),
-        episode_transcript_view(episode, diagnosis.spans),
+        playground_transcript_view(episode, diagnosis.spans),
         breaks_view(diagnosis, episode.spec.renderer),
         break_drawings_view(diagnosis),
         note_html(f"{STAND_IN}." if sampled else f"The pupil's logprobs are invented; {STAND_IN}."),

@@ -41,7 +41,7 @@ def break_template() -> Mapping[str, Any]:
     )
     framed = cells.transform_filter("datum.framed")
     return alt.layer(
-        *draw.turn_layers(alt.YDatum("turn")),
+        *draw.cell_turn_layers(alt.YDatum("turn")),
         *draw.cell_layers(cells),
         framed.mark_rect(filled=False, stroke=RED, strokeWidth=2.5).encode(
             x=figure_pixels("left"), x2="right:Q"
@@ -52,7 +52,7 @@ def break_template() -> Mapping[str, Any]:
             .encode(x=figure_pixels("x"), y=alt.YDatum(lane), text="index:N")
             for side, lane in SIDES.values()
         ),
-        *draw.break_layers(
+        *draw.cell_break_layers(
             alt.YDatum("turn", bandPosition=0), alt.Y2Datum("next prompt", bandPosition=1)
         ),
     ).to_dict()
@@ -115,13 +115,13 @@ def break_chart(table: pd.DataFrame) -> Figure:
     sums = table.groupby("kind")["count"].sum()
     told = [f"{count_text(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
     turns = draw.cell_stretches(owners, lefts, rights, [at])
-    return draw.lane_figure(
+    return draw.cell_lanes_figure(
         break_template(),
         BREAK_LANES,
         {
             "cells": cells,
             "turns": turns,
-            "breaks": draw.break_layers_table([(at, label)], rights[-1]),
+            "breaks": draw.cell_breaks_table([(at, label)], rights[-1]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "
         f"{'; '.join(told) or 'Nothing differs'}.",

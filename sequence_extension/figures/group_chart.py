@@ -50,8 +50,8 @@ def group_template() -> Mapping[str, Any]:
         bars.mark_point(size=70).encode(fill=draw.FILL),
         # through the bars alone: what is written stands between them
         mean.mark_tick(thickness=2, height=2 * BAR),
-        draw.words_layer(mean.encode(y=alt.value(30)), "told", align="center"),
-        draw.words_layer(
+        draw.cell_words_layer(mean.encode(y=alt.value(30)), "told", align="center"),
+        draw.cell_words_layer(
             bars.transform_calculate(end="max(datum.reward, datum.mean)").encode(x="end:Q"),
             dx=9,
         ),
@@ -59,7 +59,7 @@ def group_template() -> Mapping[str, Any]:
     cells = shown("cells", "left", "x", "right").encode(
         tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
     )
-    names = draw.bold_words_layers(shown("words", "x").encode(x=figure_pixels("x")))
+    names = draw.cell_bold_words_layers(shown("words", "x").encode(x=figure_pixels("x")))
     tokens = alt.layer(*draw.cell_layers(cells, height=CELL), *names)
     drawing: alt.LayerChart = alt.layer(rewards, tokens).resolve_scale(x="independent")
     return drawing.to_dict()
