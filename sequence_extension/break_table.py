@@ -12,7 +12,7 @@ from sequence_extension.elements import element_id, element_token_position
 from sequence_extension.remedies import remedy
 from sequence_extension.text import count_text, encodable_text, part_text, visible_text
 from sequence_extension.turns import turn_origin
-from sequence_extension.wording import break_headline_wording, cause_wording, gave_way_wording
+from sequence_extension.wording import cause_wording, headline_wording, replaced_wording
 
 
 def break_table_marks(diagnosis: Diagnosis) -> list[tuple[int, int, str]]:
@@ -203,7 +203,7 @@ def break_table_row(
 def break_table_title(diagnosis: Diagnosis, item: Break) -> str:
     """The finding of a break, with the turn and part that what is gone came from."""
     if item.cause not in ("removed", "replaced") or item.bounded is not None:
-        return break_headline_wording(item)
+        return headline_wording(item)
     places = set()
     for kind, i, _, length in break_table_blocks(diagnosis, item):
         if kind == "removed":
@@ -211,14 +211,14 @@ def break_table_title(diagnosis: Diagnosis, item: Break) -> str:
             places |= {(origin.turn, origin.part) for origin in ends}
     turns = sorted({turn for turn, _ in places})
     if not turns:
-        return break_headline_wording(item)
+        return headline_wording(item)
     whose = f"turns {turns[0]} to {turns[-1]}" if len(turns) > 1 else f"turn {turns[0]}"
     if len(places) == 1:
         whose += f"'s {places.pop()[1]}"
     gone = f"{count_text(item.removed, 'token')} of {whose}"
     if item.cause == "removed":
         return f"Turn {item.turn} splits: {gone} {'is' if item.removed == 1 else 'are'} gone"
-    return f"Turn {item.turn} splits: {gave_way_wording(item, gone)}"
+    return f"Turn {item.turn} splits: {replaced_wording(item, gone)}"
 
 
 def break_table_facts(table: pd.DataFrame) -> pd.DataFrame:

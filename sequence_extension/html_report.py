@@ -49,7 +49,7 @@ from sequence_extension.wording import (
     cause_sentence_wording,
     lineage_wording,
     refusal_wording,
-    warnings_for_wording,
+    worded_warnings,
 )
 
 # Bytes of the whole file, and of the rollouts in detail; what is left is for the tables.
@@ -200,7 +200,7 @@ def html_report_rollout(
         parts.append(f"<p>{html.escape(cost_sentence(diagnosis))}</p>")
     lineage = lineage_wording(diagnosis)
     parts += [html_report_note(lineage)] if lineage else []
-    for item in warnings_for_wording(diagnosis)[:MAX_ISSUES]:
+    for item in worded_warnings(diagnosis)[:MAX_ISSUES]:
         parts.append(
             html_report_note(f"{item.code}: {' '.join([item.message, item.help, *item.hints])}")
         )

@@ -17,7 +17,7 @@ from sequence_extension.text import (
     text_bytes,
 )
 from sequence_extension.totals import Row, Totals, totals_what_helps, totals_would_be
-from sequence_extension.wording import break_headline_wording, refusal_wording, warnings_for_wording
+from sequence_extension.wording import headline_wording, refusal_wording, worded_warnings
 
 # Of one rollout: breaks and warnings that are listed; tokens and letters on each side of a break.
 MOST_BREAKS = 6
@@ -92,7 +92,7 @@ def report_text_context(diagnosis: Diagnosis, item: Break) -> tuple[str, str, st
 def report_text_break(diagnosis: Diagnosis, item: Break, paint: Paint) -> list[str]:
     """One break as people write it in a bug report."""
     shared, expected, got = report_text_context(diagnosis, item)
-    finding = break_headline_wording(item).partition(": ")[2]
+    finding = headline_wording(item).partition(": ")[2]
     origin = f"turn {item.origin.turn}'s {item.origin.part}, index {item.origin.index}"
     resumes = ""
     if item.resumes_datum is not None:
@@ -154,7 +154,7 @@ def report_text_rollout(
     if left:
         kinds = counts_text(Counter(item.cause for item in left))
         lines.append(f"  {count_text(len(left), 'more break')}: {kinds}")
-    warnings = warnings_for_wording(source)
+    warnings = worded_warnings(source)
     for warning in warnings[:MOST_WARNINGS]:
         words = printable_text(" ".join([warning.message, *warning.hints]))
         lines.append(f"  {paint('yellow', 'warning')} {warning.code}: {words}")

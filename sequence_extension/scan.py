@@ -16,7 +16,7 @@ from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.rollout import Rollout
 from sequence_extension.tokenizers import load_texts, with_tokenizer_texts
 from sequence_extension.totals import Row, Worst
-from sequence_extension.troubles import Trouble, nothing_in_trouble, trouble_file_label
+from sequence_extension.troubles import Trouble, no_rollouts_trouble, trouble_file_label
 
 Watch = Callable[[int], None]
 
@@ -105,7 +105,7 @@ def scan_stream(
             watch(stream.tell())
         yield item
     if empty:
-        yield nothing_in_trouble(file)
+        yield no_rollouts_trouble(file)
 
 
 def scan_items(

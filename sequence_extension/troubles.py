@@ -36,7 +36,7 @@ def trouble_file_label(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def nothing_in_trouble(file: str) -> Trouble:
+def no_rollouts_trouble(file: str) -> Trouble:
     """The sentence on a file without rollouts."""
     return Trouble(file, FileIssue("It holds no rollout."))
 

@@ -12,9 +12,9 @@ from sequence_extension.text import count_text
 from sequence_extension.turns import TurnSpan
 from sequence_extension.warnings import RolloutWarning
 from sequence_extension.wording import (
-    break_headline_wording,
     cause_sentence_wording,
     cause_wording,
+    headline_wording,
 )
 
 
@@ -126,7 +126,7 @@ def verdicts(
         sentences: tuple[str, ...] = (verdict_merged_sentence(span, refused),)
         if item is not None:
             images = span.tokens > span.observation
-            headline = break_headline_wording(item)
+            headline = headline_wording(item)
             sentences = verdict_break_sentences(
                 item, diagnosis.rollout.vocab, earlier, images, renderer
             )

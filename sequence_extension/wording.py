@@ -42,7 +42,7 @@ class CauseWords:
     sentence: str
 
 
-def cause_words_wording(item: Break) -> CauseWords:
+def break_wording(item: Break) -> CauseWords:
     """What is said about the cause of a break, with its numbers; names the bound if any."""
     if item.bounded is not None and item.cause == "replaced":
         return CauseWords(
@@ -107,8 +107,8 @@ def edit_wording(item: Break) -> dict[str, CauseWords]:
             "header fields are written back.",
         ),
         "replaced": CauseWords(
-            gave_way_wording(item, gone),
-            f"{gave_way_wording(item, gone)}: "
+            replaced_wording(item, gone),
+            f"{replaced_wording(item, gone)}: "
             + (
                 "a clock, or an edited message."
                 if item.lost == "observation"
@@ -129,7 +129,7 @@ LOST_TOKENS = {
 }
 
 
-def gave_way_wording(item: Break, gone: str) -> str:
+def replaced_wording(item: Break, gone: str) -> str:
     """What became of `gone`, the tokens that a `replaced` break took out.
 
     Nothing is inserted where the edit ends with them: what follows in the observation is free.
@@ -142,14 +142,14 @@ def gave_way_wording(item: Break, gone: str) -> str:
     return f"{gone} {'was' if item.removed == 1 else 'were'} replaced by {others}"
 
 
-def break_headline_wording(item: Break) -> str:
+def headline_wording(item: Break) -> str:
     """The finding of a break in a few words, for titles."""
-    return f"Turn {item.turn} splits: {cause_words_wording(item).headline}"
+    return f"Turn {item.turn} splits: {break_wording(item).headline}"
 
 
 def cause_sentence_wording(item: Break) -> str:
     """One plain sentence for the cause of a break, with its numbers; names the bound if any."""
-    return cause_words_wording(item).sentence
+    return break_wording(item).sentence
 
 
 def refusal_wording(diagnosis: Diagnosis) -> str | None:
@@ -167,7 +167,7 @@ def refusal_wording(diagnosis: Diagnosis) -> str | None:
     )
 
 
-def warnings_for_wording(diagnosis: Diagnosis) -> list[RolloutWarning]:
+def worded_warnings(diagnosis: Diagnosis) -> list[RolloutWarning]:
     """The warnings, but those that say what `refusal_wording` says."""
     repeated = () if diagnosis.would_be is None else ("logprobs_missing",)
     return [item for item in diagnosis.warnings if item.code not in repeated]

@@ -32,7 +32,7 @@ from sequence_extension.scan import (
     scan_file,
     scan_items,
 )
-from sequence_extension.troubles import Trouble, nothing_in_trouble, trouble_file_label
+from sequence_extension.troubles import Trouble, no_rollouts_trouble, trouble_file_label
 
 PART_BYTES = 16 * 2**20
 # Parts that are under way for each worker, so that none waits; memory grows with them.
@@ -210,7 +210,7 @@ class FileState:
         """What is said behind its last part."""
         if self._empty:
             self._empty = False
-            yield nothing_in_trouble(self.file)
+            yield no_rollouts_trouble(self.file)
 
 
 @contextmanager

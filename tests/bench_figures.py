@@ -14,16 +14,16 @@ from test_figures import extending, table_of
 from sequence_extension.break_table import break_table
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.figures.break_chart import break_chart, break_template
+from sequence_extension.figures.break_chart import break_chart, break_chart_template
 from sequence_extension.figures.cost_chart import (
     cost_chart_areas_template,
     cost_chart_curves_template,
 )
-from sequence_extension.figures.group_chart import group_template
-from sequence_extension.figures.matrix_chart import matrix_template
-from sequence_extension.figures.runs_chart import runs_template
-from sequence_extension.figures.staircase_chart import staircase_chart, staircase_template
-from sequence_extension.figures.strip_chart import strip_chart, strip_template
+from sequence_extension.figures.group_chart import group_chart_template
+from sequence_extension.figures.matrix_chart import matrix_chart_template
+from sequence_extension.figures.runs_chart import runs_chart_template
+from sequence_extension.figures.staircase_chart import staircase_chart, staircase_chart_template
+from sequence_extension.figures.strip_chart import strip_chart, strip_chart_template
 from sequence_extension.staircase import staircase_tables
 
 
@@ -43,20 +43,20 @@ def measure() -> pd.DataFrame:
     The strip is measured at 14 and 512 tokens, with a text for every token.
     """
     templates: dict[str, Callable[[], Any]] = {
-        "strip": strip_template.__wrapped__,
-        "break": break_template.__wrapped__,
-        "runs": runs_template.__wrapped__,
-        "group": group_template.__wrapped__,
+        "strip": strip_chart_template.__wrapped__,
+        "break": break_chart_template.__wrapped__,
+        "runs": runs_chart_template.__wrapped__,
+        "group": group_chart_template.__wrapped__,
         "areas": cost_chart_areas_template.__wrapped__,
         "curves": cost_chart_curves_template.__wrapped__,
-        "matrix": matrix_template.__wrapped__,
-        "staircase": lambda: staircase_template.__wrapped__(("one",), 4, 0),
+        "matrix": matrix_chart_template.__wrapped__,
+        "staircase": lambda: staircase_chart_template.__wrapped__(("one",), 4, 0),
     }
     rows: list[dict[str, Any]] = [
         {"what": f"{name}, declared", "ms": milliseconds(work, 3)}
         for name, work in templates.items()
     ]
-    size = len(json.dumps(strip_template()))
+    size = len(json.dumps(strip_chart_template()))
     for tokens in (14, 512):
         vocab = dict.fromkeys([*range(1000, 1500), *range(150_000, 150_500)], " token")
         table = table_of(extending(tokens, vocab))

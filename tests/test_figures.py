@@ -52,7 +52,7 @@ from sequence_extension.figures.cells import cell_label, cell_text_width
 from sequence_extension.figures.figure import figure_data
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.figures.runs_chart import runs_chart
-from sequence_extension.figures.strip_chart import strip_chart, strip_template
+from sequence_extension.figures.strip_chart import strip_chart, strip_chart_template
 from sequence_extension.page.editing import editing_code_folds
 from sequence_extension.page.html import (
     figure_box_html,
@@ -255,7 +255,7 @@ def test_the_notebook_declares_the_same_strip() -> None:
     assert 25 <= (function.end_lineno or 0) - function.lineno <= 60
     room: dict[str, Any] = {}
     exec(compile(ast.Module([function], []), NOTEBOOK.name, "exec"), room)
-    assert room["declare_strip"]().to_dict() == strip_template()
+    assert room["declare_strip"]().to_dict() == strip_chart_template()
 
 
 def test_another_declaration_is_drawn_on_the_same_tables() -> None:

@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 from coloraide import Color
 
-from sequence_extension.figures.break_chart import break_template
+from sequence_extension.figures.break_chart import break_chart_template
 from sequence_extension.figures.cost_chart import (
     cost_chart_areas_template,
     cost_chart_curves_template,
 )
-from sequence_extension.figures.group_chart import group_template
-from sequence_extension.figures.matrix_chart import matrix_template
+from sequence_extension.figures.group_chart import group_chart_template
+from sequence_extension.figures.matrix_chart import matrix_chart_template
 from sequence_extension.figures.palette import KINDS, MATRIX_LOOK, PALETTE
-from sequence_extension.figures.runs_chart import runs_template
-from sequence_extension.figures.staircase_chart import staircase_template
-from sequence_extension.figures.strip_chart import strip_template
+from sequence_extension.figures.runs_chart import runs_chart_template
+from sequence_extension.figures.staircase_chart import staircase_chart_template
+from sequence_extension.figures.strip_chart import strip_chart_template
 from sequence_extension.page.style import style_sheet
 
 # CIEDE2000: 1 to 2 is just noticeable side by side. In small cells, apart from each other and
@@ -131,14 +131,14 @@ def text_marks(spec: Any) -> list[dict[str, Any]]:
 
 
 TEMPLATES: dict[str, Callable[[], Mapping[str, Any]]] = {
-    "strip": strip_template,
-    "break": break_template,
-    "runs": runs_template,
-    "group": group_template,
+    "strip": strip_chart_template,
+    "break": break_chart_template,
+    "runs": runs_chart_template,
+    "group": group_chart_template,
     "areas": cost_chart_areas_template,
     "curves": cost_chart_curves_template,
-    "matrix": matrix_template,
-    "staircase": lambda: staircase_template(("one",), 3, 0),
+    "matrix": matrix_chart_template,
+    "staircase": lambda: staircase_chart_template(("one",), 3, 0),
 }
 
 

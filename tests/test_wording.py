@@ -25,7 +25,7 @@ from sequence_extension.page.verdicts import verdict_list_view
 from sequence_extension.page.views import break_view
 from sequence_extension.remedies import remedy
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import break_headline_wording, cause_sentence_wording, turn_wording
+from sequence_extension.wording import cause_sentence_wording, headline_wording, turn_wording
 
 
 def test_verdicts_name_place_cause_and_remedy() -> None:
@@ -129,7 +129,7 @@ def test_a_sentence_and_a_remedy_for_every_cause_and_place() -> None:
                 item = replace(base, cause=cause, lost=lost, bounded=bounded)
                 assert remedy(item).endswith(".")
                 assert cause_sentence_wording(item).endswith(".")
-                assert break_headline_wording(item).startswith("Turn 1 splits: ")
+                assert headline_wording(item).startswith("Turn 1 splits: ")
     assert base.lost == "action"
 
 

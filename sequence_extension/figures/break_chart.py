@@ -31,7 +31,7 @@ GONE = {
 
 
 @cache
-def break_template() -> Mapping[str, Any]:
+def break_chart_template() -> Mapping[str, Any]:
     """The figure on its tables: `cells`, `turns` and `breaks`; once per process."""
     scale = alt.Scale(domain=BREAK_LANES, paddingInner=0.16)
     y = alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None))
@@ -116,12 +116,12 @@ def break_chart(table: pd.DataFrame) -> Figure:
     told = [f"{count_text(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
     turns = draw.cell_stretches(owners, lefts, rights, [at])
     return draw.cell_lanes_figure(
-        break_template(),
+        break_chart_template(),
         BREAK_LANES,
         {
             "cells": cells,
             "turns": turns,
-            "breaks": draw.cell_breaks_table([(at, label)], rights[-1]),
+            "breaks": draw.cell_break_places([(at, label)], rights[-1]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "
         f"{'; '.join(told) or 'Nothing differs'}.",

@@ -16,7 +16,7 @@ ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
 
 
 @cache
-def causes_template() -> Mapping[str, Any]:
+def causes_chart_template() -> Mapping[str, Any]:
     """The figure on its table `causes`; once per process."""
     axis = alt.Axis(title=None, labelFontSize=13, labelLimit=200)
     bars = alt.Chart(figure_data("causes", "turns")).encode(
@@ -38,7 +38,7 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     """
     rows = {cause_wording(cause): turns for cause, turns in counts_for_text(causes)}
     return Figure(
-        causes_template(),
+        causes_chart_template(),
         {"causes": [{"cause": cause, "turns": turns} for cause, turns in rows.items()]},
         description=f"{causes_chart_title(causes)}: {counts_text(rows)}.",
         width=BARS + 130,

@@ -155,7 +155,7 @@ def cell_turn_layers(y: Any) -> list[alt.Chart]:
     ]
 
 
-def cell_breaks_table(places: Iterable[tuple[int, str]], width: int) -> Rows:
+def cell_break_places(places: Iterable[tuple[int, str]], width: int) -> Rows:
     """The table `breaks` of a figure: where (left of a cell), and the words at the mark.
 
     Args:
@@ -181,7 +181,7 @@ def cell_lanes_figure(
     Args:
         template: Declares the lanes as bands of y; where it names them, the names are taken out.
         lanes: From above.
-        tables: `cells` (with right, in pixels) and `breaks` (of `cell_breaks_table`) among them.
+        tables: `cells` (with right, in pixels) and `breaks` (of `cell_break_places`) among them.
         description: What is to be seen.
     """
     breaks = tables["breaks"]

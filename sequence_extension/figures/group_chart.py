@@ -29,7 +29,7 @@ LINE, CELL, BAR = 24, 20, 10  # a line of cells, a cell, a bar
 
 
 @cache
-def group_template() -> Mapping[str, Any]:
+def group_chart_template() -> Mapping[str, Any]:
     """The figure on its tables `bars`, `cells` and `words`; once per process."""
 
     def shown(table: str, *numbers: str) -> alt.Chart:
@@ -152,7 +152,7 @@ def group_chart(table: pd.DataFrame) -> Figure:
         for head in heads
     )
     return Figure(
-        group_template(),
+        group_chart_template(),
         {name: [*wide[name], *narrow[name]] for name in wide},
         description=(
             f"Group of {len(members)} rollouts, mean reward {number_text(mean, 3)}. {told}"

@@ -55,7 +55,7 @@ def matrix_chart_axis() -> alt.Axis:
 
 
 @cache
-def matrix_template() -> Mapping[str, Any]:
+def matrix_chart_template() -> Mapping[str, Any]:
     """The figure on its tables `cells`, `rows` and `facts`; once per process.
 
     Words stand in two columns, for a wide figure and for a narrow one. A click on a cell chooses
@@ -205,7 +205,7 @@ def matrix_chart(
         ).to_dict(),
         "policy": alt.binding_select(options=policies, name="Pupil ").to_dict(),
     }
-    template = matrix_template()
+    template = matrix_chart_template()
     count = len(groups) + int(parts.max())
     height, narrow = (
         MENUS[at]

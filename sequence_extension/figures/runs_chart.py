@@ -19,7 +19,7 @@ MEANING = "position · ✕ splits · hatched: read again"
 
 
 @cache
-def runs_template() -> Mapping[str, Any]:
+def runs_chart_template() -> Mapping[str, Any]:
     """The figure on its tables `runs`, `again`, `breaks` and `shown`; once per process."""
     longest = alt.param(name="longest", value=1)
     axis = alt.Axis(
@@ -120,7 +120,7 @@ def runs_chart(
     if shown is not None:
         frame = [{"datum": shown[0], "start": shown[1], "end": shown[1] + shown[2]}]
     return Figure(
-        runs_template(),
+        runs_chart_template(),
         {
             "runs": runs_chart_bars(runs, breaks, length, tall),
             "again": runs_chart_hatching(again, length),

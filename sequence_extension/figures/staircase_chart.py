@@ -45,7 +45,7 @@ def staircase_chart_controls(
 
 
 @cache
-def staircase_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
+def staircase_chart_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
     """The figure on the tables of `COLUMNS`, with its menu and steps; kept when made.
 
     Args:
@@ -223,7 +223,7 @@ def staircase_chart(
     words = "; ".join(f"{row.datums} ({row.counts})" for row in told.itertuples())
     wide, narrow = (max(column) for column in zip(*heights, strict=True))
     return Figure(
-        staircase_template(tuple(titles), most, start),
+        staircase_chart_template(tuple(titles), most, start),
         {
             name: [{key: row.get(key) for key in ("s", "at", *COLUMNS[name])} for row in rows]
             for name, rows in drawn.items()

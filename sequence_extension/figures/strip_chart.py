@@ -76,7 +76,7 @@ def declare_strip() -> alt.LayerChart | alt.FacetChart:
 
 
 @cache
-def strip_template() -> Mapping[str, Any]:
+def strip_chart_template() -> Mapping[str, Any]:
     """`declare_strip`, once per process."""
     return declare_strip().to_dict()
 
@@ -173,12 +173,12 @@ def strip_chart(
         (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
     ]
     return draw.cell_lanes_figure(
-        template or strip_template(),
+        template or strip_chart_template(),
         STRIP_LANES,
         {
             "cells": cells,
             "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
-            "breaks": draw.cell_breaks_table(marks, cells[-1]["right"]),
+            "breaks": draw.cell_break_places(marks, cells[-1]["right"]),
         },
         f"{alignment_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",

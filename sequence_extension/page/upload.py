@@ -56,10 +56,10 @@ from sequence_extension.tokenizers import TokenizerError, load_texts, with_token
 from sequence_extension.totals import Totals, totals_would_be
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import (
-    break_headline_wording,
+    headline_wording,
     lineage_wording,
     refusal_wording,
-    warnings_for_wording,
+    worded_warnings,
 )
 
 MAX_DRAWN_DATUMS = 300
@@ -180,7 +180,7 @@ def upload_rollout_views(
     for number, found in enumerate(chosen):
         figure = break_view(break_table(diagnosis, found), break_table_title(diagnosis, found))
         if number:
-            figure = mo.Html(fold_markup(break_headline_wording(found), figure.text))
+            figure = mo.Html(fold_markup(headline_wording(found), figure.text))
         views.append(figure)
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
@@ -189,7 +189,7 @@ def upload_rollout_views(
                 f"{count_text(left, 'more break')} not drawn; the verdicts per turn name them."
             )
         )
-    warnings = warnings_for_wording(diagnosis)
+    warnings = worded_warnings(diagnosis)
     listed = verdict_list_view(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
     views.append(mo.Html(listed if warnings else fold_markup("A verdict per turn", listed)))

@@ -27,7 +27,7 @@ from sequence_extension.page.strips import strip_view
 from sequence_extension.staircase import staircase_read_again
 from sequence_extension.text import count_text
 from sequence_extension.turns import turn_runs_finding
-from sequence_extension.wording import break_headline_wording
+from sequence_extension.wording import headline_wording
 
 
 def break_view(table: pd.DataFrame, title: str) -> mo.Html:
@@ -67,7 +67,7 @@ def break_drawings_view(diagnosis: Diagnosis, most: int | None = None) -> mo.Htm
         for found in chosen
     ]
     folded = [
-        fold_markup(break_headline_wording(found), figure)
+        fold_markup(headline_wording(found), figure)
         for found, figure in zip(chosen[1:], drawn[1:], strict=True)
     ]
     left = len(diagnosis.breaks) - len(drawn)
