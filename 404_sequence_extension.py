@@ -996,7 +996,7 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_messages, own_reader):
-    mo.Html(page.conversation.conversation_fold(own_messages, own_reader))
+    mo.Html(page.pasted.pasted_fold(own_messages, own_reader))
     return
 
 

@@ -8,7 +8,7 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 
 from sequence_extension import split_lineages
 from sequence_extension.env.episodes import EpisodeSpec
-from sequence_extension.env.matrix import compare_matrices, matrix_table
+from sequence_extension.env.matrix_table import compare_matrix_tables, matrix_table
 from sequence_extension.env.policies import policy_names
 from sequence_extension.lineages import lineages_example
 from sequence_extension.page import comparison
@@ -18,7 +18,7 @@ NAMES, POLICIES = ["qwen3", "llama3", "glm5_3_low_reasoning"], ["reasoning", "ot
 
 
 def small() -> pd.DataFrame:
-    return compare_matrices(
+    return compare_matrix_tables(
         matrix_table(NAMES, POLICIES), matrix_table(NAMES, POLICIES, keep_tokens=True)
     )
 

@@ -32,8 +32,8 @@ from sequence_extension.env.renderers import (
     renderer_names,
 )
 from sequence_extension.env.vocabulary import offline_vocabulary
-from sequence_extension.page.conversation import conversation_view
 from sequence_extension.page.html import details_table_html
+from sequence_extension.page.pasted import pasted_view
 from sequence_extension.turns import walk_turns
 
 # Renderers warn about conversations they were not made for; these tests give them many.
@@ -402,7 +402,7 @@ def test_the_example_conversation_is_telling() -> None:
     assert "cannot be rendered" in str(everywhere.loc["llama3", "note"])
     renderer, _ = build_renderer("qwen3", offline_vocabulary())
     found = conversation_rollout(read.messages, renderer)
-    page = conversation_view(found).text
+    page = pasted_view(found).text
     assert "splits at position" in page
     assert "opens datum 0" in page
 
@@ -422,6 +422,6 @@ def test_pasted_markup_stays_text() -> None:
         renderer, _ = build_renderer(name, offline_vocabulary())
         found = conversation_rollout(read.messages, renderer)
         if found.rollout is not None:
-            assert "<script>" not in conversation_view(found).text
+            assert "<script>" not in pasted_view(found).text
     page = details_table_html(conversation_everywhere(read.messages)).text
     assert "<script>" not in page

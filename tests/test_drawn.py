@@ -22,7 +22,7 @@ from sequence_extension.break_table import break_table, break_table_marks
 from sequence_extension.diagnosis import Diagnosis, diagnose
 from sequence_extension.editor.rewards import reward_presets, reward_rollouts
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
-from sequence_extension.env.matrix import matrix_groups, matrix_table
+from sequence_extension.env.matrix_table import matrix_table, matrix_table_groups
 from sequence_extension.figures.break_chart import break_chart
 from sequence_extension.figures.cost_chart import cost_charts
 from sequence_extension.figures.figure import Figure
@@ -72,7 +72,7 @@ def cost(key: str, part: int) -> Figure:
 
 def whole_matrix(names: list[str] | None = None, policies: list[str] | None = None) -> Figure:
     table = matrix_table(names, policies)
-    return matrix_chart(table, matrix_groups(table))
+    return matrix_chart(table, matrix_table_groups(table))
 
 
 def many_datums() -> Diagnosis:

@@ -21,15 +21,15 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
-from sequence_extension.env.matrix import (
+from sequence_extension.env.matrix_table import (
     VERDICTS,
-    compare_matrices,
-    matrix_claim_verdict,
-    matrix_facts,
-    matrix_finding,
-    matrix_group_name,
-    matrix_groups,
+    compare_matrix_tables,
     matrix_table,
+    matrix_table_facts,
+    matrix_table_finding,
+    matrix_table_group_name,
+    matrix_table_groups,
+    matrix_table_verdict,
 )
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.renderers import build_renderer, renderer_names
@@ -57,7 +57,7 @@ def table() -> pd.DataFrame:
 
 
 def drawn(table: pd.DataFrame) -> Figure:
-    return matrix_chart(table, matrix_groups(table))
+    return matrix_chart(table, matrix_table_groups(table))
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_the_view_of_a_cell_shows_transcript_break_and_strip() -> None:
 def test_a_verdict_follows_from_claim_turns_and_datums(
     claims: bool | None, turns: int, datums: int, verdict: str
 ) -> None:
-    assert matrix_claim_verdict(claims, turns, datums) == verdict
+    assert matrix_table_verdict(claims, turns, datums) == verdict
     assert verdict in VERDICTS
     assert [*MATRIX_LOOK] == [*VERDICTS]
 
@@ -253,7 +253,7 @@ def test_claims_are_the_renderers_own(table: pd.DataFrame) -> None:
 def test_both_directions_of_disagreement_are_told(table: pd.DataFrame) -> None:
     split = table["datums"] > 1
     claims = table["claims"] == "yes"
-    assert matrix_finding(table) == (
+    assert matrix_table_finding(table) == (
         f"{(claims & split).sum()} of {claims.sum()} rollouts split although their renderer "
         f"claims extension; {(~claims & ~split).sum()} of {(~claims).sum()} stay one datum "
         "although theirs does not"
@@ -286,7 +286,7 @@ def told_of(frames: dict[str, pd.DataFrame], row: Any, policy: str) -> dict[str,
 def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> None:
     figure = drawn(table)
     frames = frames_of(figure)
-    groups = matrix_groups(table)
+    groups = matrix_table_groups(table)
     known = table.set_index(["renderer", "policy"])
     seen = set()
     for cell in frames["cells"].to_dict("records"):
@@ -310,7 +310,7 @@ def test_the_figure_carries_every_cell_with_its_details(table: pd.DataFrame) -> 
 def test_a_merged_row_says_whose_break_it_tells(table: pd.DataFrame) -> None:
     frames = frames_of(drawn(table))
     cells = frames["cells"]
-    groups = matrix_groups(table)
+    groups = matrix_table_groups(table)
     known = table.set_index(["renderer", "policy"])
     names = ["turn", "position", "cause", "before", "held", "came"]
     whose = {True: 0, False: 0}
@@ -334,7 +334,7 @@ def test_a_merged_row_says_whose_break_it_tells(table: pd.DataFrame) -> None:
 
 
 def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
-    groups = matrix_groups(table)
+    groups = matrix_table_groups(table)
     assert 10 <= len(groups) <= 20
     assert sum(len(members) for members in groups["members"]) == table["renderer"].nunique()
     assert groups["label"].is_unique
@@ -362,7 +362,7 @@ def test_like_rows_merge_and_the_rest_is_ordered(table: pd.DataFrame) -> None:
     ],
 )
 def test_names_of_groups(names: list[str], label: str) -> None:
-    assert matrix_group_name(names) == label
+    assert matrix_table_group_name(names) == label
 
 
 def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataFrame) -> None:
@@ -378,14 +378,14 @@ def test_one_cell_is_chosen_at_first_and_a_click_chooses_another(table: pd.DataF
         .startswith("qwen3, pupil reasoning: 3 datums of 3 turns; does not claim it, and splits")
     )
     # the menus are of the same parameter: they show what a click has chosen, and choose it too
-    assert cell["bind"]["row"]["labels"] == matrix_groups(table)["label"].tolist()
+    assert cell["bind"]["row"]["labels"] == matrix_table_groups(table)["label"].tolist()
     assert cell["bind"]["policy"]["options"] == frames["cells"]["policy"].unique().tolist()
 
 
 def test_what_is_chosen_in_the_matrix_is_what_is_played() -> None:
     selector = matrix_selector()
     assert matrix_selector_cell(selector) == (("qwen3",), "reasoning")
-    groups = matrix_groups(page_matrix())
+    groups = matrix_table_groups(page_matrix())
     for row, members in enumerate(groups["members"]):
         clicked = {"cell": {"row": [row], "policy": ["plain"], "vlPoint": [1]}}
         selector._convert_value(clicked)
@@ -415,7 +415,7 @@ def test_marks_tell_what_colours_tell() -> None:
 
 
 def test_the_table_holds_every_cell(table: pd.DataFrame) -> None:
-    facts = matrix_facts(table).set_index("renderer")
+    facts = matrix_table_facts(table).set_index("renderer")
     assert facts.index.tolist() == renderer_names()
     assert facts.columns.tolist() == ["claims", *policy_names()]
     assert matrix_view(table).text.count("<tr>") == len(facts) + 1
@@ -429,7 +429,7 @@ def test_the_table_holds_every_cell(table: pd.DataFrame) -> None:
 def test_keeping_the_tokens_changes_no_rollout_but_its_datums() -> None:
     names = ["qwen3", "gpt_oss_low_reasoning", "llama3"]
     before, after = matrix_table(names), matrix_table(names, keep_tokens=True)
-    table = compare_matrices(before, after)
+    table = compare_matrix_tables(before, after)
     assert len(table) == len(before)
     assert table["datums_before"].sum() > table["datums_after"].sum()
     assert (table["datums_after"] <= table["datums_before"]).all()

@@ -40,7 +40,7 @@ LINE = """
     alignment hints remedies breaks warnings loss
     diagnosis
     break_table wording
-    verdicts cost growth group staircase env.conversation env.endings env.matrix
+    verdicts cost growth group staircase env.conversation env.endings env.matrix_table
     env.whole_rows
     totals report report_text gates scan extension workers
     overview
@@ -95,7 +95,7 @@ def test_a_wrong_direction_would_be_seen(tmp_path: Path) -> None:
     assert own(imported(tmp_path / "wrong.py")) == {"report"}
     assert own(imported(tmp_path / "wrong2.py")) == {"page.html"}
     assert place("page.html") > place("figures.strip_chart") > place("report") > place("diagnosis")
-    assert place("env.matrix") > place("diagnosis") > place("env.tutor")
+    assert place("env.matrix_table") > place("diagnosis") > place("env.tutor")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -24,7 +24,7 @@ from sequence_extension.diagnosis import diagnose
 from sequence_extension.editor.rewards import reward_presets
 from sequence_extension.editor.scenarios import scenario_rollout, scenarios
 from sequence_extension.env.episodes import episode_presets
-from sequence_extension.env.matrix import matrix_table
+from sequence_extension.env.matrix_table import matrix_table
 from sequence_extension.formats.bounded import read_bounded
 from sequence_extension.overview import WINDOW, overview
 from sequence_extension.wording import cause_wording

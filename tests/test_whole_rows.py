@@ -8,7 +8,7 @@ from rollouts import episode_of
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec
-from sequence_extension.env.matrix import matrix_table
+from sequence_extension.env.matrix_table import matrix_table
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons, whole_row_renderers
 from sequence_extension.page.matrix import matrix_prose_view

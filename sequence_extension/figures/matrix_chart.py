@@ -8,7 +8,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from sequence_extension.env.matrix import VERDICTS, matrix_cell_count, matrix_cell_words
+from sequence_extension.env.matrix_table import (
+    VERDICTS,
+    matrix_table_cell_count,
+    matrix_table_cell_words,
+)
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
@@ -123,7 +127,7 @@ def matrix_chart_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[Rows,
 
     Args:
         table: Of `matrix_table`.
-        groups: Of `matrix_groups`, with place (rows from the top).
+        groups: Of `matrix_table_groups`, with place (rows from the top).
     """
     known = {(row["renderer"], row["policy"]): row for row in figure_records(table)}
     splits = (table["datums"] > 1).groupby(table["policy"], sort=False).sum()
@@ -136,12 +140,12 @@ def matrix_chart_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[Rows,
             # the best known renderer speaks for its row
             members.sort(key=lambda cell: cell["renderer"] != "qwen3")
             verdict = members[0]["verdict"]
-            count = matrix_cell_count(members[0]["datums"], members[0]["turns"])
+            count = matrix_table_cell_count(members[0]["datums"], members[0]["turns"])
             # where there is no room for more: the part of the figure tells what is claimed
             labels = f"{count} {VERDICTS[verdict][0]}".strip(), count.partition("/")[0]
             place = {"row": row, "place": group["place"], "policy": policy}
             cells.append({**place, "kind": verdict, "wide": labels[0], "narrow": labels[1]})
-            what, texts = matrix_cell_words(group["label"], members)
+            what, texts = matrix_table_cell_words(group["label"], members)
             told = ["; ".join(what), *texts]
             listed = [", ".join(group["members"])] * (len(members) > 1)
             for at, block in (("what", told), ("members", listed), ("narrow", [*told, *listed])):
@@ -190,7 +194,7 @@ def matrix_chart(
 
     Args:
         table: Of `matrix_table`.
-        groups: Of `matrix_groups`.
+        groups: Of `matrix_table_groups`.
         first: Renderer and policy of the cell that is chosen at first, if there is one.
     """
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()

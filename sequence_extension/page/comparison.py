@@ -7,7 +7,7 @@ import marimo as mo
 import pandas as pd
 
 from sequence_extension.cookbook import tinker
-from sequence_extension.env.matrix import compare_matrices, matrix_table
+from sequence_extension.env.matrix_table import compare_matrix_tables, matrix_table
 from sequence_extension.page.html import details_table_html
 from sequence_extension.page.matrix import page_matrix
 from sequence_extension.page.once import once
@@ -23,7 +23,7 @@ def comparison_matrix() -> pd.DataFrame:
 @once
 def comparison_table() -> pd.DataFrame:
     """The cells of both matrices beside each other."""
-    return compare_matrices(page_matrix(), comparison_matrix())
+    return compare_matrix_tables(page_matrix(), comparison_matrix())
 
 
 def comparison_saved_share(table: pd.DataFrame) -> str:

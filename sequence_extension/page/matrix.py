@@ -11,12 +11,12 @@ import pandas as pd
 
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.env.episodes import EpisodeSpec, run_episodes
-from sequence_extension.env.matrix import (
+from sequence_extension.env.matrix_table import (
     VERDICTS,
-    matrix_facts,
-    matrix_finding,
-    matrix_groups,
     matrix_table,
+    matrix_table_facts,
+    matrix_table_finding,
+    matrix_table_groups,
 )
 from sequence_extension.env.policies import policy_names
 from sequence_extension.env.whole_rows import REASONS, whole_row_reasons
@@ -62,7 +62,7 @@ def page_matrix() -> pd.DataFrame:
 @once
 def page_matrix_rows() -> pd.DataFrame:
     """The rows of the matrix: renderers that behave alike."""
-    return matrix_groups(page_matrix())
+    return matrix_table_groups(page_matrix())
 
 
 @once
@@ -122,11 +122,11 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
     if shared:
         figure, facts = page_matrix_drawing()
     else:
-        figure = matrix_chart(table, matrix_groups(table))
+        figure = matrix_chart(table, matrix_table_groups(table))
         facts = matrix_cells_html(table)
     box = figure_box_html(
         figure,
-        matrix_finding(table),
+        matrix_table_finding(table),
         f"At the right: with how many of the {table['policy'].nunique()} pupils a row splits; "
         "“claimed”, where its renderers claim extension. A narrow figure shows datums alone.",
         widget=selector,
@@ -136,7 +136,7 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
 
 def matrix_cells_html(table: pd.DataFrame) -> str:
     """Every cell of a `matrix_table`, to unfold; HTML."""
-    cells = matrix_facts(table)
+    cells = matrix_table_facts(table)
     cells["renderer"] = [f"`{name}`" for name in cells["renderer"]]
     title = f"The same {len(table)} cells as a table"
     return details_table_html(cells, title, row_heads=True, code=["renderer"]).text

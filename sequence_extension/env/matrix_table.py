@@ -27,7 +27,7 @@ VERDICTS = {
 }
 
 
-def matrix_claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
+def matrix_table_verdict(claims: bool | None, turns: int, datums: int) -> str:
     """A key of `VERDICTS`: what a renderer claims beside what a rollout showed.
 
     Args:
@@ -41,7 +41,7 @@ def matrix_claim_verdict(claims: bool | None, turns: int, datums: int) -> str:
     return "broken" if claims else "split"
 
 
-def matrix_row(spec: EpisodeSpec, episode: Episode | str) -> dict[str, Any]:
+def matrix_table_row(spec: EpisodeSpec, episode: Episode | str) -> dict[str, Any]:
     """One cell of the matrix as a row: the counts, the first break, and how the episode ended.
 
     Args:
@@ -81,7 +81,7 @@ def matrix_row(spec: EpisodeSpec, episode: Episode | str) -> dict[str, Any]:
     row["refused"] = next(
         (str(logs[REASON_LOG]) for logs in episode.logs if REASON_LOG in logs), ""
     )
-    row["verdict"] = matrix_claim_verdict(claims, turns, row["datums"])
+    row["verdict"] = matrix_table_verdict(claims, turns, row["datums"])
     row["breaks"] = len(diagnosis.breaks)
     if diagnosis.breaks:
         first = diagnosis.breaks[0]
@@ -110,7 +110,7 @@ def matrix_table(
         keep_tokens: Played through `TokenPreservingEnv`.
 
     Returns:
-        One row per pair, as in `matrix_row`, renderers and policies in the order given.
+        One row per pair, as in `matrix_table_row`, renderers and policies in the order given.
     """
     names = renderer_names() if names is None else list(names)
     policies = list(policy_names()) if policies is None else list(policies)
@@ -120,12 +120,12 @@ def matrix_table(
         for policy in policies
     ]
     return pd.DataFrame(
-        matrix_row(spec, episode)
+        matrix_table_row(spec, episode)
         for spec, episode in zip(specs, run_episodes(specs, offline_vocabulary()), strict=True)
     )
 
 
-def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+def compare_matrix_tables(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """The same cells through two environments, beside each other.
 
     Args:
@@ -143,12 +143,12 @@ def compare_matrices(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     return both.dropna(subset=["datums_before", "datums_after"]).reset_index(drop=True)
 
 
-def matrix_cell_count(datums: Any, turns: Any) -> str:
+def matrix_table_cell_count(datums: Any, turns: Any) -> str:
     """Datums over turns, as a cell of the matrix shows them; ? where there is none."""
     return "?" if pd.isna(datums) else f"{datums:.0f}/{turns:.0f}"
 
 
-def matrix_cell_words(
+def matrix_table_cell_words(
     label: str, members: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A cell in words: what came of it and where it first breaks; and the texts at the break.
@@ -177,7 +177,7 @@ def matrix_cell_words(
     )
 
 
-def matrix_group_name(names: Sequence[str]) -> str:
+def matrix_table_group_name(names: Sequence[str]) -> str:
     """What renderers that behave alike are called in one row."""
     if len(names) == 1:
         return names[0]
@@ -191,7 +191,7 @@ def matrix_group_name(names: Sequence[str]) -> str:
     return f"{len(names)} of {', '.join(families)}"
 
 
-def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
+def matrix_table_groups(table: pd.DataFrame) -> pd.DataFrame:
     """Renderers that claim alike and count alike under every policy, a row per group.
 
     Returns:
@@ -212,7 +212,7 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
     ]
     listed.sort(key=lambda group: (order[group[0]], -group[2]))
     groups = pd.DataFrame(listed, columns=["claims", "members", "split"])
-    groups["label"] = groups["members"].map(matrix_group_name)
+    groups["label"] = groups["members"].map(matrix_table_group_name)
     groups["note"] = [f"{count} of {table['policy'].nunique()}" for count in groups["split"]]
     # of those that claim it, the one that splits most; of the others, the one that splits least
     for at in groups.index[groups["claims"] == "yes"][:1]:
@@ -222,10 +222,10 @@ def matrix_groups(table: pd.DataFrame) -> pd.DataFrame:
     return groups
 
 
-def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
+def matrix_table_facts(table: pd.DataFrame) -> pd.DataFrame:
     """The matrix as a table, a row per renderer: counts and mark of each cell."""
     told = [
-        f"{matrix_cell_count(datums, turns)} {VERDICTS[verdict][0]}".strip()
+        f"{matrix_table_cell_count(datums, turns)} {VERDICTS[verdict][0]}".strip()
         for datums, turns, verdict in table[["datums", "turns", "verdict"]].to_numpy()
     ]
     renderers, policies = table["renderer"].unique(), table["policy"].unique()
@@ -236,7 +236,7 @@ def matrix_facts(table: pd.DataFrame) -> pd.DataFrame:
     return wide.set_index("renderer").loc[renderers].reset_index()
 
 
-def matrix_finding(table: pd.DataFrame) -> str:
+def matrix_table_finding(table: pd.DataFrame) -> str:
     """The matrix in one sentence: how often the claim held, in both directions."""
     count = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
     return (

@@ -30,7 +30,7 @@ from sequence_extension.text import number_text
 from sequence_extension.wording import cause_wording, turn_wording
 
 
-def conversation_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
+def pasted_view(found: ConversationRollout, renderer: str | None = None) -> mo.Html:
     """The verdict on a pasted conversation, turn by turn."""
     assert found.rollout is not None
     diagnosis = diagnose(found.rollout)
@@ -65,7 +65,7 @@ def conversation_view(found: ConversationRollout, renderer: str | None = None) -
 
 
 @lru_cache(maxsize=16)
-def conversation_everywhere_view(text: str) -> mo.Html:
+def pasted_everywhere_view(text: str) -> mo.Html:
     """One conversation under every renderer; those that behave alike share a row.
 
     Args:
@@ -83,7 +83,7 @@ def conversation_everywhere_view(text: str) -> mo.Html:
     )
 
 
-def conversation_result_view(text: str, renderer: str) -> Any:
+def pasted_result_view(text: str, renderer: str) -> Any:
     """The verdict on pasted messages under one renderer, and under every other as a table."""
     read = parse_messages(text)
     if read.issues:
@@ -95,17 +95,13 @@ def conversation_result_view(text: str, renderer: str) -> Any:
     return mo.vstack(
         [
             *[note_html(sentence, "error") for sentence in result.issues[:5]],
-            *(
-                [conversation_view(result, renderer)]
-                if result.rollout and not result.issues
-                else []
-            ),
-            conversation_everywhere_view(text),
+            *([pasted_view(result, renderer)] if result.rollout and not result.issues else []),
+            pasted_everywhere_view(text),
         ]
     )
 
 
-def conversation_fold(messages: Any, reader: Any) -> str:
+def pasted_fold(messages: Any, reader: Any) -> str:
     """A conversation to paste, the renderer that reads it and the verdict, to unfold; HTML.
 
     Args:
@@ -116,7 +112,7 @@ def conversation_fold(messages: Any, reader: Any) -> str:
         "Each answer becomes a turn, its prompt and its action as the renderer writes them. No "
         "model is asked, so the verdict is about messages and renderer alone."
     )
-    result = mo.as_html(conversation_result_view(messages.value, reader.value)).text
+    result = mo.as_html(pasted_result_view(messages.value, reader.value)).text
     return fold_markup(
         "Only the messages? Paste a conversation", f"{lead.text}{messages}{reader}{result}"
     )
