@@ -5,6 +5,14 @@ from importlib.resources import files
 
 from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.markup import markup_css
+from sequence_extension.page.live import is_live_kernel
+
+# In exports alone, as each costs every edit: an open cell's code in a page without code, and no
+# toast of marimo's that no element works, as menus inside figures do.
+EXPORTED = """
+body:has(>marimo-code:empty) .seq-own-code{display:block}
+body:has(>marimo-code-hash) [role=region][aria-label^=Notifications]{display:none}
+"""
 
 
 def style_asset(name: str) -> str:
@@ -30,4 +38,4 @@ def style_sheet() -> str:
 
 def style_html() -> str:
     """The sheet as HTML; it stands before all else, so that nothing moves when it arrives."""
-    return f"<style>{style_sheet()}</style>"
+    return f"<style>{style_sheet()}{'' if is_live_kernel() else EXPORTED}</style>"
