@@ -171,8 +171,7 @@ def staircase_step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     inputs = sum(datum.model_input.length for datum in built.data)
     trained = int(sum(sum(datum_tensor(datum, "mask")) for datum in built.data))
     again = sum(found.again for found in diagnosis.breaks if found.turn < turns)
-    read = f"{count_text(inputs, 'input')}, {again} read again"
-    counts = f"{read}; {count_text(trained, 'target')} trained"
+    counts = f"{count_text(inputs, 'token')} read, {again} of them again; {trained} trained"
     return count_text(len(built.data), "datum"), counts
 
 

@@ -75,8 +75,8 @@ def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> N
         trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
         inputs = sum(datum.model_input.length for datum in data)
         assert row["datums"].startswith(f"{len(data)} datum")
-        assert row["counts"].startswith(f"{inputs} inputs, ")
-        assert f"; {trained:g} target" in row["counts"]
+        assert row["counts"].startswith(f"{inputs} tokens read, ")
+        assert f"; {trained:g} trained" in row["counts"]
         seen += 1
     assert seen > 40
 
@@ -128,8 +128,8 @@ def test_menu_and_steps_are_inside(stories: list[Story]) -> None:
     assert steps["value"] == steps["bind"]["max"] == 3
     facts = staircase_facts(stories)
     assert facts["datums"].tolist() == [len(found.built.data) for _, _, found in stories]
-    assert "1 datum (26 inputs" in figure.description
-    assert "3 datums (44 inputs, 18 read again" in figure.description
+    assert "1 datum (26 tokens read" in figure.description
+    assert "3 datums (44 tokens read, 18 of them again" in figure.description
 
 
 def panels(figure: Figure, table: str) -> dict[tuple[float, str], list[dict[str, Any]]]:

@@ -80,10 +80,7 @@ def cell_stretches(
 ) -> Rows:
     """Runs of cells of one turn and part: left, right, label, the letter once at their start.
 
-    Args:
-        owners: Turn and part of each cell; None where there is no cell.
-        lefts, rights: Their pixels.
-        breaks: Pixels of lines that no label may cross.
+    No label crosses a line at one of `breaks` (pixels). Where there is no cell, the owner is None.
     """
     labelled, before = Rows(), None
     cells = zip(owners, lefts, rights, strict=False)
@@ -104,9 +101,7 @@ def cell_stretches(
 def cell_layers(base: alt.Chart, **box: Any) -> list[alt.Chart]:
     """Layers of filled cells with their labels; an empty place has a dashed border.
 
-    Args:
-        base: Data with left, x, right (pixels), kind and label, and an encoding of y.
-        box: More of the mark.
+    `base` has the columns left, x, right (pixels), kind and label, and an encoding of y.
     """
     empty = alt.when("datum.kind == '.'").then(alt.value(GREY)).otherwise(alt.value("transparent"))
     return [
@@ -156,12 +151,7 @@ def cell_turn_layers(y: Any) -> list[alt.Chart]:
 
 
 def cell_break_places(places: Iterable[tuple[int, str]], width: int) -> Rows:
-    """The table `breaks` of a figure: where (left of a cell), and the words at the mark.
-
-    Args:
-        places: Pixels and words of each break.
-        width: Pixels of the plot; words that would not fit stand left of their mark.
-    """
+    """The table `breaks`: where (left of a cell), and words, left of it if they would not fit."""
     rows = []
     for left, label in places:
         room = cell_text_width(label) + 14
@@ -171,26 +161,21 @@ def cell_break_places(places: Iterable[tuple[int, str]], width: int) -> Rows:
 
 
 def cell_lanes_figure(
-    template: Mapping[str, Any],
-    lanes: Sequence[str],
-    tables: Mapping[str, Rows],
-    description: str,
+    template: Mapping[str, Any], lanes: Sequence[str], tables: Mapping[str, Rows], description: str
 ) -> Figure:
     """A figure of aligned lanes, whose names the page keeps in view, and the first break with them.
 
-    Args:
-        template: Declares the lanes as bands of y; where it names them, the names are taken out.
-        lanes: From above.
-        tables: `cells` (with right, in pixels) and `breaks` (of `cell_break_places`) among them.
-        description: What is to be seen.
+    The template declares `lanes` as bands of y, from above; their names are taken out of it. Of
+    the tables, `cells` and `breaks` (of `cell_break_places`) say how wide it is.
     """
     breaks = tables["breaks"]
     ends = [row["words"] + cell_text_width(row["label"]) for row in breaks]
-    width = max([max(cell["right"] for cell in tables["cells"]) + GAP, *ends])
+    width = max([*ends, *(cell["right"] + GAP for cell in tables["cells"])])
     height = LANE * len(lanes)
-    focus = None
-    if breaks:
-        focus = max(0, min(breaks[0]["x"] - 10, breaks[0]["words"])), ends[0]
+    firsts = [
+        (max(0, min(row["x"] - 10, row["words"])), end)
+        for row, end in zip(breaks, ends, strict=True)
+    ]
     nameless = {**template["config"], "axisY": {"labels": False}}
     return Figure(
         template,
@@ -199,17 +184,13 @@ def cell_lanes_figure(
         width=width,
         height=height + TOP,
         lanes=[(TOP + LANE * at + LANE // 2, lane) for at, lane in enumerate(lanes)],
-        focus=focus,
+        focus=next(iter(firsts), None),
         bound=fixed_figure_size(width, height, TOP, config=nameless),
     )
 
 
 def cell_break_layers(top: alt.YDatum, bottom: alt.Y2Datum) -> list[alt.Chart]:
-    """The breaks of a figure, from its table `breaks`: a red line, its sign and its words.
-
-    Args:
-        top, bottom: The rows between which the line runs; the sign stands above the first.
-    """
+    """From the table `breaks`: a red line between two rows, its sign and words above the first."""
     base = alt.Chart(figure_data("breaks", "x", "words")).encode(x=figure_pixels("x"), y=top)
     above: dict[str, Any] = {"yOffset": -12}
     return [

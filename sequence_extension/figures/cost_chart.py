@@ -30,8 +30,6 @@ PATTERNS = {
     "this rollout": (GREY, [3, 3], "diamond"),
 }
 FILLS = {"read once": PATTERNS["extends"][0], "read again": PALETTE["zero"]["fill"]}
-
-
 # Symbols, two units wide, above and to the right of their point.
 SQUARE = "M0,0V-2H2V0Z"
 HATCH = "".join(
@@ -63,9 +61,7 @@ def cost_chart_areas_template() -> Mapping[str, Any]:
 def cost_chart_areas(once: int, total: int) -> Figure:
     """Two squares whose areas are in proportion: what is read once, and what is read again.
 
-    Args:
-        once: Tokens that are read if every turn extends.
-        total: Tokens that are read if turns split.
+    `once` and `total` are the tokens that are read if every turn extends, and if turns split.
     """
     side = LARGEST * math.sqrt(once / max(once, total - once))
     second = round(max(side, draw.cell_text_width("read once"))) + 24
@@ -119,12 +115,7 @@ def cost_chart_curves_template() -> Mapping[str, Any]:
 
 
 def cost_chart_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
-    """The table `names`: each curve where it ends, in lines; equal curves share one name.
-
-    Args:
-        laws: From `growth_law`.
-        curves: From `growth_table`.
-    """
+    """The table `names`: each curve where it ends, in lines; equal curves share one name."""
     top = max(1, int(curves["tokens"].max()))
     ends: dict[tuple[int, ...], tuple[int, list[str], str]] = {}
     for row in figure_records(laws.sort_values("tokens", kind="stable")):
@@ -142,26 +133,20 @@ def cost_chart_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
 
 
 def cost_chart_curves(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
-    """How the tokens that are read grow with the turns, a curve per pattern.
-
-    Args:
-        growth: From `growth_table`: a point per real call.
-        laws: From `growth_law`: what each curve shows.
-    """
+    """How the tokens that are read grow with the turns, a curve per pattern."""
     curves = growth[growth["pattern"].isin(laws["pattern"])]
     told = "; ".join(
         f"{row['pattern']}: {row['tokens']:,} inputs at {row['turns']} turns, {row['law']}, "
         f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
         for row in figure_records(laws)
     )
-    width, height = AXIS + CURVES + NAMES, SIDE + FOOT
     inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
     return Figure(
         cost_chart_curves_template(),
         {"curves": figure_records(curves), "names": cost_chart_names(laws, curves)},
         description=f"Tokens through the model against the number of turns. {told}.",
-        width=width,
-        height=height + 10,
+        width=AXIS + CURVES + NAMES,
+        height=SIDE + FOOT + 10,
         bound={**fixed_figure_size(CURVES, SIDE), "padding": inner},
     )
 

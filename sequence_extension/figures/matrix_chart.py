@@ -67,16 +67,10 @@ def matrix_chart_template() -> Mapping[str, Any]:
     """
     # the menu of the last field stands first
     chosen = alt.selection_point(name="cell", fields=["policy", "row"], on="click", toggle=False)
-    left, right = (
-        matrix_chart_room(**NAMES),
-        alt.ExprRef(f"width - ({matrix_chart_room(**NOTES).expr})"),
-    )
-    x = alt.X(
-        "policy:N",
-        sort=None,
-        axis=matrix_chart_axis(),
-        scale=alt.Scale(range=[left, right], padding=0.04),
-    )
+    left = matrix_chart_room(**NAMES)
+    right = alt.ExprRef(f"width - ({matrix_chart_room(**NOTES).expr})")
+    across = alt.Scale(range=[left, right], padding=0.04)
+    x = alt.X("policy:N", sort=None, axis=matrix_chart_axis(), scale=across)
     rows = alt.Scale(domain=[-0.5, 0.5], range=[0, matrix_chart_room(**ROWS)])
     y = alt.Y("place:Q", axis=None, scale=rows)
 
@@ -123,12 +117,7 @@ def matrix_chart_template() -> Mapping[str, Any]:
 
 
 def matrix_chart_cells(table: pd.DataFrame, groups: pd.DataFrame) -> tuple[Rows, Rows]:
-    """The tables `cells` and `facts`: per group and policy, columns that split most first.
-
-    Args:
-        table: Of `matrix_table`.
-        groups: Of `matrix_table_groups`, with place (rows from the top).
-    """
+    """The tables `cells` and `facts`: per group and policy, columns that split most first."""
     known = {(row["renderer"], row["policy"]): row for row in figure_records(table)}
     splits = (table["datums"] > 1).groupby(table["policy"], sort=False).sum()
     policies = splits.sort_values(ascending=False, kind="stable").index

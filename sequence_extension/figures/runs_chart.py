@@ -60,14 +60,7 @@ def runs_chart_template() -> Mapping[str, Any]:
 def runs_chart_bars(
     runs: Sequence[Run], breaks: Sequence[tuple[int, int, str]], length: int, named: bool
 ) -> Rows:
-    """The table `runs`: a bar per turn and part, with its name where this has room.
-
-    Args:
-        runs: From `turn_runs`.
-        breaks: From `break_table_marks`: a name stands clear of their signs.
-        length: Positions of the longest datum.
-        named: There is height for names.
-    """
+    """The table `runs`: a bar per turn and part, with its name where this is clear of breaks."""
     rows = []
     for run in runs:
         label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
@@ -114,18 +107,18 @@ def runs_chart(
     length = max((run.start + run.length for run in runs), default=1)
     row = max(6, min(26, 900 // datums))
     tall = row >= 14  # enough for words
-    sign = "yes" * tall
-    signs = [{"datum": at[0], "start": at[1], "words": at[2], "sign": sign} for at in breaks]
-    frame = Rows()
-    if shown is not None:
-        frame = [{"datum": shown[0], "start": shown[1], "end": shown[1] + shown[2]}]
+    signs = [
+        {"datum": datum, "start": start, "words": words, "sign": "yes" * tall}
+        for datum, start, words in breaks
+    ]
+    datum, start, size = shown or (0, 0, 0)
     return Figure(
         runs_chart_template(),
         {
             "runs": runs_chart_bars(runs, breaks, length, tall),
             "again": runs_chart_hatching(again, length),
             "breaks": signs,
-            "shown": frame,
+            "shown": [{"datum": datum, "start": start, "end": start + size}] if shown else [],
         },
         description=(
             f"{turn_runs_finding(runs)}. One row per datum, the longest of {length} tokens; "

@@ -32,28 +32,13 @@ COLUMNS = {
 }
 
 
-def staircase_chart_controls(
-    titles: tuple[str, ...], most: int, start: int
-) -> tuple[alt.Parameter, alt.Parameter]:
-    """The parameters of the menu and of the steps."""
-    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
-    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
-    return (
-        alt.param(name="scenario", value=start, bind=menu),
-        alt.param(name="turns", value=most, bind=steps),
-    )
-
-
 @cache
 def staircase_chart_template(titles: tuple[str, ...], most: int, start: int) -> Mapping[str, Any]:
-    """The figure on the tables of `COLUMNS`, with its menu and steps; kept when made.
-
-    Args:
-        titles: Of the scenarios, for the menu.
-        most: Turns at most.
-        start: The scenario shown first.
-    """
-    scenario, turns = staircase_chart_controls(titles, most, start)
+    """The figure on the tables of `COLUMNS`, with its menu and steps; kept when made."""
+    menu = alt.binding_select(options=list(range(len(titles))), labels=titles, name="Show")
+    steps = alt.binding_range(min=1, max=most, step=1, name="Turns shown, at most")
+    scenario = alt.param(name="scenario", value=start, bind=menu)
+    turns = alt.param(name="turns", value=most, bind=steps)
 
     def shown(table: str, *numbers: str) -> alt.Chart:
         """What of a table stands in the chosen scenario, at this step and in this width."""
@@ -83,30 +68,25 @@ def staircase_chart_template(titles: tuple[str, ...], most: int, start: int) -> 
     breaks = shown("breaks", "x", "y", "edge", "line").encode(
         x=figure_pixels("x"), y=figure_pixels_down()
     )
-    return (
-        alt.layer(
-            bracket.encode(x=figure_pixels("left"), y=figure_pixels_down("top"), y2="bottom:Q"),
-            *(
-                bracket.encode(x=figure_pixels("left"), x2="right:Q", y=figure_pixels_down(end))
-                for end in ("top", "bottom")
-            ),
-            *draw.cell_layers(cells.transform_filter("datum.kind != '='"), height=CELL),
-            again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
-            again.encode(y2="y:Q").mark_rule(
-                strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
-            ),
-            box.transform_filter("datum.mask == '1'").mark_rule(
-                strokeWidth=3, yOffset=CELL / 2 + 3
-            ),
-            *draw.cell_bold_words_layers(words, fontSize=14),
-            breaks.mark_tick(color=RED, thickness=3, height=CELL + 6).encode(
-                x=figure_pixels("edge"), y=figure_pixels_down("line")
-            ),
-            *draw.cell_break_sign_layers(breaks),
-        )
-        .add_params(scenario, turns)
-        .to_dict()
+    drawing = alt.layer(
+        bracket.encode(x=figure_pixels("left"), y=figure_pixels_down("top"), y2="bottom:Q"),
+        *(
+            bracket.encode(x=figure_pixels("left"), x2="right:Q", y=figure_pixels_down(end))
+            for end in ("top", "bottom")
+        ),
+        *draw.cell_layers(cells.transform_filter("datum.kind != '='"), height=CELL),
+        again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
+        again.encode(y2="y:Q").mark_rule(
+            strokeWidth=1.5, yOffset=CELL / 2 - 3, y2Offset=3 - CELL / 2
+        ),
+        box.transform_filter("datum.mask == '1'").mark_rule(strokeWidth=3, yOffset=CELL / 2 + 3),
+        *draw.cell_bold_words_layers(words, fontSize=14),
+        breaks.mark_tick(color=RED, thickness=3, height=CELL + 6).encode(
+            x=figure_pixels("edge"), y=figure_pixels_down("line")
+        ),
+        *draw.cell_break_sign_layers(breaks),
     )
+    return drawing.add_params(scenario, turns).to_dict()
 
 
 def staircase_chart_cells(cells: Sequence[Mapping[str, Any]], left: int, y: int) -> Rows:

@@ -122,13 +122,7 @@ def strip_chart_texts(values: Sequence[float], sign: str) -> list[str]:
 
 
 def strip_chart_turns(cells: Rows, table: pd.DataFrame, breaks: Sequence[int] = ()) -> Rows:
-    """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets.
-
-    Args:
-        cells: Of `strip_chart_cells`.
-        table: What it was made from.
-        breaks: Pixels of the lines through the inputs.
-    """
+    """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets."""
     masked = {cell["p"] + 1 for cell in cells if cell["goal"] == "M"}
     columns = (table[name].tolist() for name in ("position", "turn", "part"))
     owners = [
