@@ -1,4 +1,4 @@
-"""One conversation twice, as it split and as it would extend: tables for the first figure."""
+"""One conversation twice, as it split and as it would extend: what the first figure draws."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -45,6 +45,32 @@ class Cell:
     text: str
     mask: str = ""
     tokens: int = 1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn as the first figure draws it.
+
+    Attributes:
+        turn, datum: Which it is, and which it ends in.
+        verdict: What became of it, in words.
+        shared: Elements in common with the running sequence, where it splits.
+        cells: What it reads and what is sampled.
+    """
+
+    turn: int
+    datum: int
+    verdict: str
+    shared: int | None
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One conversation: its turns, and after each of them datums and counts in words."""
+
+    turns: list[Turn]
+    steps: list[tuple[str, str]]
 
 
 def staircase_break(diagnosis: Diagnosis, turn: int) -> Break | None:
@@ -175,55 +201,40 @@ def staircase_step_words(diagnosis: Diagnosis, turns: int) -> tuple[str, str]:
     return count_text(len(built.data), "datum"), counts
 
 
-def staircase_tables(stories: Sequence[tuple[str, str, Diagnosis]]) -> dict[str, pd.DataFrame]:
-    """The tables behind the first figure, for scenarios of like height in which a turn splits.
+def staircase_panel(diagnosis: Diagnosis) -> Panel:
+    """One conversation as the first figure draws it."""
+    cells = staircase_cells(diagnosis)
+    shared = {item.turn: item.position for item in diagnosis.breaks}
+    turns = [
+        Turn(
+            turn,
+            span.datum,
+            staircase_verdict(diagnosis, span),
+            shared.get(turn),
+            [cell for cell in cells if cell.turn == turn],
+        )
+        for turn, span in enumerate(diagnosis.spans)
+    ]
+    steps = [staircase_step_words(diagnosis, turn + 1) for turn in range(len(turns))]
+    return Panel(turns, steps)
 
-    Left out are those of more than three turns, hence the one in which two agents take turns:
-    its prompts could not be kept in one conversation.
 
-    Args:
-        stories: (title, lesson, diagnosis) of each scenario; all must have datums.
+def staircase_panels(
+    stories: Sequence[tuple[str, str, Diagnosis]],
+) -> dict[str, tuple[Panel, Panel]]:
+    """What the first figure draws: by title, a conversation with prompts that keep all, and as is.
 
-    Returns:
-        scenarios: s (its number), title, turns. cells: `Cell` with s and panel ("kept" or
-        "split"). turns: s, panel, turn, datum, verdict, and in shared how many elements a turn
-        that splits has in common with the running sequence. steps: s, panel, shown (turns),
-        datums and counts in words.
+    Of the scenarios (title, lesson, diagnosis) those of like height in which a turn splits. Left
+    out are those of more than three turns, hence the one in which two agents take turns: its
+    prompts could not be kept in one conversation.
     """
-    scenarios, cells, turns, steps = [], [], [], []
-    split = [
-        (title, diagnosis)
+    return {
+        title: (
+            staircase_panel(diagnose(staircase_kept_rollout(diagnosis))),
+            staircase_panel(diagnosis),
+        )
         for title, _, diagnosis in stories
         if diagnosis.breaks and len(diagnosis.spans) <= MOST_TURNS
-    ]
-    for number, (title, diagnosis) in enumerate(split):
-        scenarios.append((number, title, len(diagnosis.spans)))
-        for panel, told in (
-            ("kept", diagnose(staircase_kept_rollout(diagnosis))),
-            ("split", diagnosis),
-        ):
-            cells += [{"s": number, "panel": panel, **vars(cell)} for cell in staircase_cells(told)]
-            shared = {item.turn: item.position for item in told.breaks}
-            turns += [
-                (
-                    number,
-                    panel,
-                    turn,
-                    span.datum,
-                    staircase_verdict(told, span),
-                    shared.get(turn, ""),
-                )
-                for turn, span in enumerate(told.spans)
-            ]
-            steps += [
-                (number, panel, shown, *staircase_step_words(told, shown))
-                for shown in range(1, len(told.spans) + 1)
-            ]
-    return {
-        "scenarios": pd.DataFrame(scenarios, columns=["s", "title", "turns"]),
-        "cells": pd.DataFrame(cells),
-        "turns": pd.DataFrame(turns, columns=["s", "panel", "turn", "datum", "verdict", "shared"]),
-        "steps": pd.DataFrame(steps, columns=["s", "panel", "shown", "datums", "counts"]),
     }
 
 

@@ -24,7 +24,7 @@ from sequence_extension.figures.matrix_chart import matrix_chart_template
 from sequence_extension.figures.runs_chart import runs_chart_template
 from sequence_extension.figures.staircase_chart import staircase_chart, staircase_chart_template
 from sequence_extension.figures.strip_chart import strip_chart, strip_chart_template
-from sequence_extension.staircase import staircase_tables
+from sequence_extension.staircase import staircase_panels
 
 
 def milliseconds(work: Callable[[], Any], times: int = 15) -> float:
@@ -74,7 +74,7 @@ def measure() -> pd.DataFrame:
     told = [
         (item.title, item.lesson, diagnose(scenario_rollout(item))) for item in scenarios().values()
     ]
-    tables = staircase_tables(told)
+    tables = staircase_panels(told)
     rows.append(
         {"what": "staircase", "ms": milliseconds(lambda: staircase_chart(tables).to_json())}
     )

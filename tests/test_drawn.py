@@ -33,7 +33,7 @@ from sequence_extension.figures.staircase_chart import staircase_chart
 from sequence_extension.figures.strip_chart import strip_chart
 from sequence_extension.group import group_table, preset_group
 from sequence_extension.growth import growth_law, growth_table
-from sequence_extension.staircase import staircase_read_again, staircase_tables
+from sequence_extension.staircase import staircase_panels, staircase_read_again
 
 
 def scenario(key: str) -> Diagnosis:
@@ -58,7 +58,7 @@ def runs(diagnosis: Diagnosis) -> Figure:
 
 def idea(first: str) -> Figure:
     told = [(item.title, item.lesson, scenario(key)) for key, item in scenarios().items()]
-    return staircase_chart(staircase_tables(told), first)
+    return staircase_chart(staircase_panels(told), first)
 
 
 def group(preset: int) -> Figure:

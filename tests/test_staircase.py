@@ -29,7 +29,7 @@ from sequence_extension.staircase import (
     staircase_cells,
     staircase_facts,
     staircase_kept_rollout,
-    staircase_tables,
+    staircase_panels,
 )
 
 Story = tuple[str, str, Diagnosis]
@@ -65,19 +65,22 @@ def drawn_stories(stories: list[Story]) -> list[Story]:
 
 
 def test_steps_are_the_real_datums_of_that_many_turns(stories: list[Story]) -> None:
-    tables = staircase_tables(stories)
-    split = [found for _, _, found in drawn_stories(stories)]
     seen = 0
-    for row in tables["steps"].to_dict("records"):
-        found = split[row["s"]]
-        told = found if row["panel"] == "split" else diagnose(staircase_kept_rollout(found))
-        data = first_turns(told, row["shown"])
-        trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
-        inputs = sum(datum.model_input.length for datum in data)
-        assert row["datums"].startswith(f"{len(data)} datum")
-        assert row["counts"].startswith(f"{inputs} tokens read, ")
-        assert f"; {trained:g} trained" in row["counts"]
-        seen += 1
+    for (title, panels_drawn), (known, _, found) in zip(
+        staircase_panels(stories).items(), drawn_stories(stories), strict=True
+    ):
+        assert title == known
+        told = (diagnose(staircase_kept_rollout(found)), found)
+        for panel, diagnosis in zip(panels_drawn, told, strict=True):
+            assert len(panel.steps) == len(diagnosis.spans)
+            for shown, (datums, counts) in enumerate(panel.steps, 1):
+                data = first_turns(diagnosis, shown)
+                trained = sum(sum(datum.loss_fn_inputs["mask"].data) for datum in data)
+                inputs = sum(datum.model_input.length for datum in data)
+                assert datums.startswith(f"{len(data)} datum")
+                assert counts.startswith(f"{inputs} tokens read, ")
+                assert f"; {trained:g} trained" in counts
+                seen += 1
     assert seen > 40
 
 
@@ -119,8 +122,9 @@ def test_the_same_conversation_kept_is_one_datum(stories: list[Story]) -> None:
 
 
 def test_menu_and_steps_are_inside(stories: list[Story]) -> None:
-    figure = staircase_chart(staircase_tables(stories))
-    menu, steps = figure.template["params"]
+    figure = staircase_chart(staircase_panels(stories))
+    form, menu, steps = figure.template["params"]
+    assert form["name"] == "form"
     assert menu["bind"]["labels"] == [title for title, _, _ in drawn_stories(stories)]
     # of two agents that take turns nobody would keep all in one conversation
     assert "Sub-agent in between" not in menu["bind"]["labels"]
@@ -141,26 +145,26 @@ def panels(figure: Figure, table: str) -> dict[tuple[float, str], list[dict[str,
 
 
 def test_brackets_gather_the_turns_of_each_datum(stories: list[Story]) -> None:
-    tables = staircase_tables(stories)
-    figure = staircase_chart(tables)
+    scenarios = staircase_panels(stories)
+    figure = staircase_chart(scenarios)
     turns, cells = panels(figure, "turns"), panels(figure, "cells")
-    for row in tables["steps"].to_dict("records"):
-        for at in [""] if row["panel"] == "kept" else ["beside", "below"]:
-            mine = [entry for entry in turns[row["s"], at] if entry["turn"] < row["shown"]]
-            datums = {entry["datum"] for entry in mine}
-            assert f"{len(datums)} datum" in row["datums"]
-            for cell in cells[row["s"], at]:
-                if cell["turn"] < row["shown"]:
-                    # every line of cells stands in the bracket of its own turn
-                    (own,) = [e for e in mine if e["top"] < cell["y"] < e["bottom"]]
-                    assert own["turn"] == cell["turn"]
+    for number, (kept, split) in enumerate(scenarios.values()):
+        for at, panel in (("", kept), ("wide", split), ("narrow", split)):
+            for shown, (datums, _) in enumerate(panel.steps, 1):
+                mine = [entry for entry in turns[number, at] if entry["turn"] < shown]
+                assert datums.startswith(f"{len({entry['datum'] for entry in mine})} datum")
+                for cell in cells[number, at]:
+                    if cell["turn"] < shown:
+                        # every line of cells stands in the bracket of its own turn
+                        (own,) = [e for e in mine if e["top"] < cell["y"] < e["bottom"]]
+                        assert own["turn"] == cell["turn"]
 
 
 def test_cells_stay_in_their_drawing_and_apart(stories: list[Story]) -> None:
-    figure = staircase_chart(staircase_tables(stories))
+    figure = staircase_chart(staircase_panels(stories))
     for (_, at), cells in panels(figure, "cells").items():
-        left, right = (380, 726) if at == "beside" else (0, 346)
-        bottom = figure.narrow if at == "below" else figure.height
+        left, right = (380, 726) if at == "wide" else (0, 346)
+        bottom = figure.narrow if at == "narrow" else figure.height
         for line in itertools.groupby(cells, key=lambda cell: (cell["turn"], cell["y"])):
             own = list(line[1])
             assert left <= own[0]["left"]
@@ -168,7 +172,7 @@ def test_cells_stay_in_their_drawing_and_apart(stories: list[Story]) -> None:
             assert own[0]["y"] + 12 <= bottom
             assert all(one["right"] < two["left"] for one, two in itertools.pairwise(own))
     # nearly nothing stays empty below the scenario that is shown first
-    first = [cell["y"] for cell in panels(figure, "cells")[1, "beside"]]
+    first = [cell["y"] for cell in panels(figure, "cells")[1, "wide"]]
     assert figure.height - max(first) < 40
 
 
@@ -179,8 +183,8 @@ def test_the_break_stands_at_its_position(
     """Also where more is read again than is shared: an earlier datum held the rest."""
     monkeypatch.setattr(staircase, "MOST_TURNS", 9)
     (story,) = [story for story in stories if story[0] == title]
-    figure = staircase_chart(staircase_tables([story]))
-    signs, cells = panels(figure, "breaks")[0, "beside"], panels(figure, "cells")[0, "beside"]
+    figure = staircase_chart(staircase_panels([story]))
+    signs, cells = panels(figure, "breaks")[0, "wide"], panels(figure, "cells")[0, "wide"]
     assert [sign["turn"] for sign in signs] == [found.turn for found in story[2].breaks]
     for sign, found in zip(signs, story[2].breaks, strict=True):
         before = [

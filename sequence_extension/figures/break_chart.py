@@ -11,9 +11,9 @@ from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
     Rows,
-    figure_data,
     figure_pixels,
     figure_records,
+    figure_table,
 )
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
@@ -21,6 +21,7 @@ from sequence_extension.text import count_text
 
 # Rows of the figure; a name may stand once only, hence the blank.
 BREAK_LANES = ["turn", "position", "held so far", "next prompt", "position "]
+MARKS = {"expected": "held", "got": "new"}
 SIDES = {"held": ("held so far", "position"), "new": ("next prompt", "position ")}
 GONE = {
     "removed": "of the held sequence missing in the new observation",
@@ -32,24 +33,24 @@ GONE = {
 
 @cache
 def break_chart_template() -> Mapping[str, Any]:
-    """The figure on its tables: `cells`, `turns` and `breaks`; once per process."""
+    """The figure on its tables `cells`, `turns` and `breaks`; once per process."""
     scale = alt.Scale(domain=BREAK_LANES, paddingInner=0.16)
-    y = alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None))
     tips = {"id": "token id", "label": "text", "index": "position", "what": "this column"}
-    cells = alt.Chart(figure_data("cells", "left", "x", "right")).encode(
-        y=y, tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in tips.items()]
+    cells = figure_table("cells", "left", "x", "right").encode(
+        y=alt.Y("lane:N", scale=scale, axis=alt.Axis(title=None)),
+        tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in tips.items()],
     )
-    framed = cells.transform_filter("datum.framed")
+    framed = cells.transform_filter("datum.framed").mark_rect(
+        filled=False, stroke=RED, strokeWidth=2.5
+    )
     return alt.layer(
         *draw.cell_turn_layers(alt.YDatum("turn")),
         *draw.cell_layers(cells),
-        framed.mark_rect(filled=False, stroke=RED, strokeWidth=2.5).encode(
-            x=figure_pixels("left"), x2="right:Q"
-        ),
+        framed.encode(x=figure_pixels("left"), x2="right:Q"),
         *(
             cells.transform_filter(alt.datum.lane == side)
             .mark_text(**theme_text())
-            .encode(x=figure_pixels("x"), y=alt.YDatum(lane), text="index:N")
+            .encode(y=alt.YDatum(lane), text="index:N")
             for side, lane in SIDES.values()
         ),
         *draw.cell_break_layers(
@@ -58,33 +59,19 @@ def break_chart_template() -> Mapping[str, Any]:
     ).to_dict()
 
 
-def break_chart_cells(table: pd.DataFrame, side: str) -> Rows:
-    """The cells of one side ("held" or "new") of `break_table`: an entry per column.
-
-    What is missing on this side is an empty place; where nothing is known to correspond,
-    there is none.
-    """
-    mark = "expected" if side == "held" else "got"
-    cells = []
-    for row in figure_records(table):
-        cut = row["count"] > 1
-        there = row[f"{side}_index"] != "" and (cut or row[f"{side}_id"] != "")
-        alone = there and not cut  # one token, not many that are left out
-        label = draw.cell_label(row[f"{side}_id"], row[f"{side}_text"]) if alone else ""
-        kind = "0" if cut else row["part"] if side == "held" else "O"
-        cells.append(
-            {
-                "lane": SIDES[side][0],
-                "kind": kind if there else ".",
-                "label": f"{row['count']} more" if cut and there else label,
-                "id": row[f"{side}_id"] if alone else "",
-                "index": row[f"{side}_index"] if alone else "",
-                "what": row["kind"],
-                "framed": "yes" if there and mark in row["mark"] else "",
-                "drawn": there or row["kind"] in ("removed", "inserted", "replaced"),
-            }
-        )
-    return cells
+def break_chart_cell(row: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """One side ("held" or "new") of a row of `break_table`; what it lacks is an empty place."""
+    cell = {"lane": SIDES[side][0], "kind": ".", "label": "", "id": "", "index": ""}
+    cell |= {"what": row["kind"], "framed": ""}
+    index, identifier = row[f"{side}_index"], row[f"{side}_id"]
+    if index and row["count"] > 1:
+        cell |= {"kind": "0", "label": f"{row['count']} more"}
+    elif index and identifier:
+        mark = "expected" if side == "held" else "got"
+        cell |= {"kind": row["part"] if side == "held" else "O", "id": identifier, "index": index}
+        cell["label"] = draw.cell_label(identifier, row[f"{side}_text"])
+        cell["framed"] = "yes" * (mark in row["mark"])
+    return cell
 
 
 def break_chart(table: pd.DataFrame) -> Figure:
@@ -96,47 +83,49 @@ def break_chart(table: pd.DataFrame) -> Figure:
     Args:
         table: From `break_table`.
     """
-    sides = [break_chart_cells(table, side) for side in SIDES]
-    boxes = draw.cell_places(
-        (held["label"], new["label"]) for held, new in zip(*sides, strict=True)
-    )
+    rows = figure_records(table)
+    columns = [[break_chart_cell(row, side) for side in SIDES] for row in rows]
+    places = draw.cell_places([cell["label"] for cell in column] for column in columns)
     cells = [
-        {**cell, "left": box[0], "x": box[1], "right": box[2]}
-        for side in sides
-        for cell, box in zip(side, boxes, strict=True)
-        if cell.pop("drawn")
+        {**cell, "left": left, "x": x, "right": right}
+        for column, (left, x, right) in zip(columns, places, strict=True)
+        for cell in column
+        # where nothing is known to correspond there is no place
+        if cell["kind"] != "." or cell["what"] in ("removed", "inserted", "replaced")
     ]
-    pairs = zip(table["turn"], table["part"], strict=True)
-    owners = [(turn, part) if turn != "" else None for turn, part in pairs]
-    lefts, _, rights = zip(*boxes, strict=True)
-    marked = table["mark"].ne("").to_list()
-    at = lefts[marked.index(True)] if any(marked) else rights[-1]
-    label = break_chart_label(table)
-    sums = table.groupby("kind")["count"].sum()
-    told = [f"{count_text(int(sums[kind]), 'token')} {GONE[kind]}" for kind in GONE if kind in sums]
-    turns = draw.cell_stretches(owners, lefts, rights, [at])
+    at = next(
+        (place[0] for row, place in zip(rows, places, strict=True) if row["mark"]), places[-1][2]
+    )
+    owned = [
+        ((row["turn"], row["part"]) if row["turn"] else None, left, right)
+        for row, (left, _, right) in zip(rows, places, strict=True)
+    ]
+    label = break_chart_label(rows)
+    counts = {kind: sum(row["count"] for row in rows if row["kind"] == kind) for kind in GONE}
+    told = [f"{count_text(count, 'token')} {GONE[kind]}" for kind, count in counts.items() if count]
     return draw.cell_lanes_figure(
         break_chart_template(),
         BREAK_LANES,
         {
             "cells": cells,
-            "turns": turns,
-            "breaks": draw.cell_break_places([(at, label)], rights[-1]),
+            "turns": draw.cell_stretches(owned, [at]),
+            "breaks": draw.cell_break_places([(at, label)], places[-1][2]),
         },
         f"The held sequence above the new observation, aligned. ✕ {label}. "
         f"{'; '.join(told) or 'Nothing differs'}.",
     )
 
 
-def break_chart_label(table: pd.DataFrame) -> str:
+def break_chart_label(rows: Rows) -> str:
     """The label at the break: position, expected and got."""
-    labels = {"got": "", "expected": ""}
-    for mark, side in (("expected", "held"), ("got", "new")):
-        for row in figure_records(table[table["mark"].str.contains(mark)]):
-            labels[mark] = draw.cell_label(row[f"{side}_id"], row[f"{side}_text"])
-            labels[f"{mark} at"] = row[f"{side}_index"]
-    other = "another " if labels["got"] == labels["expected"] else ""  # image, say
-    came = f"got {other}{labels['got']}" if labels["got"] else "the observation ends"
-    if not labels["expected"]:
-        return f"break: {came}"
-    return f"position {labels['expected at']}: expected {labels['expected']}, {came}"
+    marked = {
+        mark: (draw.cell_label(row[f"{side}_id"], row[f"{side}_text"]), row[f"{side}_index"])
+        for mark, side in MARKS.items()
+        for row in rows
+        if mark in row["mark"]
+    }
+    expected, at = marked.get("expected", ("", ""))
+    got, _ = marked.get("got", ("", ""))
+    other = "another " if got == expected else ""  # image, say
+    came = f"got {other}{got}" if got else "the observation ends"
+    return f"position {at}: expected {expected}, {came}" if expected else f"break: {came}"

@@ -12,10 +12,8 @@ from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
     Figure,
     Rows,
-    figure_data,
-    figure_pixels,
-    figure_pixels_down,
     figure_records,
+    figure_table,
     fixed_figure_size,
 )
 from sequence_extension.figures.palette import GREY, PALETTE
@@ -43,18 +41,12 @@ def cost_chart_areas_template() -> Mapping[str, Any]:
     """The areas on their tables `areas` and `words`; once per process."""
     fill = alt.Scale(domain=[*FILLS], range=[*FILLS.values()])
     size = alt.Scale(range=[0, LARGEST**2], nice=False)  # from 0 on
-    areas = alt.Chart(figure_data("areas", "x", "y", "tokens")).encode(
-        x=figure_pixels("x"), y=figure_pixels_down(), size=alt.Size("tokens:Q", scale=size)
-    )
-    words = alt.Chart(figure_data("words", "x", "y")).encode(
-        x=figure_pixels("x"), y=figure_pixels_down()
-    )
+    areas = figure_table("areas", "x", "y", "tokens").encode(size=alt.Size("tokens:Q", scale=size))
+    again = areas.transform_filter("datum.name == 'read again'")
     return alt.layer(
         areas.mark_point(shape=SQUARE).encode(fill=alt.Fill("name:N", scale=fill)),
-        areas.transform_filter("datum.name == 'read again'").mark_point(
-            shape=HATCH, filled=False, strokeWidth=1.5
-        ),
-        draw.cell_words_layer(words, lineHeight=LINE),
+        again.mark_point(shape=HATCH, filled=False, strokeWidth=1.5),
+        draw.cell_words_layer(figure_table("words", "x", "y"), lineHeight=LINE),
     ).to_dict()
 
 
@@ -65,17 +57,20 @@ def cost_chart_areas(once: int, total: int) -> Figure:
     """
     side = LARGEST * math.sqrt(once / max(once, total - once))
     second = round(max(side, draw.cell_text_width("read once"))) + 24
-    areas = [(0, SIDE, "read once", once), (second, SIDE, "read again", total - once)]
-    words = [(x, y + 14, f"{name}\n{tokens:,}") for x, y, name, tokens in areas]
+    areas = [
+        {"x": 0, "y": SIDE, "name": "read once", "tokens": once},
+        {"x": second, "y": SIDE, "name": "read again", "tokens": total - once},
+    ]
     # above both: the larger area leaves room for two lines
-    words.append((0, 10, f"together {total / once:.1f} times\nwhat extending costs"))
+    above = f"together {total / once:.1f} times\nwhat extending costs"
+    words = [
+        *((area["x"], SIDE + 14, f"{area['name']}\n{area['tokens']:,}") for area in areas),
+        (0, 10, above),
+    ]
     width, height = max(second + LARGEST, draw.cell_text_width("what extending costs")), SIDE + FOOT
     return Figure(
         cost_chart_areas_template(),
-        {
-            "areas": [dict(zip(("x", "y", "name", "tokens"), row, strict=True)) for row in areas],
-            "words": [dict(zip(("x", "y", "words"), row, strict=True)) for row in words],
-        },
+        {"areas": areas, "words": [{"x": x, "y": y, "words": text} for x, y, text in words]},
         description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
         width=width,
         height=height,
@@ -86,32 +81,27 @@ def cost_chart_areas(once: int, total: int) -> Figure:
 @cache
 def cost_chart_curves_template() -> Mapping[str, Any]:
     """Tokens against turns, on the tables `curves` and `names`; once per process."""
-    ticks = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
-    curves = alt.Chart(figure_data("curves", "turns", "tokens", "datums")).encode(
-        x=alt.X(
-            "turns:Q",
-            scale=alt.Scale(range=[0, CURVES], nice=False),
-            axis=alt.Axis(title="turns", tickCount=4, titleX=CURVES / 2),
-        ),
-        y=alt.Y("tokens:Q", axis=ticks),
+    across = alt.Scale(range=[0, CURVES], nice=False)
+    turns = alt.Axis(title="turns", tickCount=4, titleX=CURVES / 2)
+    tokens = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
+    curves = figure_table("curves", "turns", "tokens", "datums").encode(
+        x=alt.X("turns:Q", scale=across, axis=turns), y=alt.Y("tokens:Q", axis=tokens)
     )
     color, dash, shape = (
         alt.Scale(domain=[*PATTERNS], range=[look[part] for look in PATTERNS.values()])
         for part in range(3)
     )
-    names = alt.Chart(figure_data("names", "y")).encode(x=alt.value(CURVES), y=figure_pixels_down())
-    return alt.layer(
-        curves.mark_line(strokeWidth=2.5).encode(
-            stroke=alt.Stroke("pattern:N", scale=color),
-            strokeDash=alt.StrokeDash("pattern:N", scale=dash),
-        ),
-        curves.mark_point(size=60).encode(
-            fill=alt.Fill("pattern:N", scale=color),
-            shape=alt.Shape("pattern:N", scale=shape),
-            tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
-        ),
-        draw.cell_words_layer(names, dx=10, lineHeight=LINE),
-    ).to_dict()
+    lines = curves.mark_line(strokeWidth=2.5).encode(
+        stroke=alt.Stroke("pattern:N", scale=color),
+        strokeDash=alt.StrokeDash("pattern:N", scale=dash),
+    )
+    points = curves.mark_point(size=60).encode(
+        fill=alt.Fill("pattern:N", scale=color),
+        shape=alt.Shape("pattern:N", scale=shape),
+        tooltip=["pattern:N", "turns:Q", "datums:Q", alt.Tooltip("tokens:Q", format=",d")],
+    )
+    names = figure_table("names", "y").encode(x=alt.value(CURVES))
+    return alt.layer(lines, points, draw.cell_words_layer(names, dx=10, lineHeight=LINE)).to_dict()
 
 
 def cost_chart_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
@@ -125,9 +115,8 @@ def cost_chart_names(laws: pd.DataFrame, curves: pd.DataFrame) -> Rows:
     lowest, rows = SIDE + 8, Rows()
     for tokens, patterns, law in ends.values():
         # from below: each has room for its lines, whose first stands at y
-        words = ["= ".join(["", name]) if at else name for at, name in enumerate(patterns)]
-        y = min(round(SIDE * (1 - tokens / top)), lowest - LINE * (len(words) + 1))
-        rows.append({"y": y, "words": "\n".join([*words, law])})
+        y = min(round(SIDE * (1 - tokens / top)), lowest - LINE * (len(patterns) + 1))
+        rows.append({"y": y, "words": "\n= ".join(patterns) + f"\n{law}"})
         lowest = y - 4
     return rows[::-1]
 
@@ -140,14 +129,14 @@ def cost_chart_curves(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
         f"the last doubling of the turns costs {row['doubling']:.2f} times as much"
         for row in figure_records(laws)
     )
-    inner: dict[str, Any] = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
+    around = {"left": AXIS, "top": 10, "right": NAMES, "bottom": FOOT}
     return Figure(
         cost_chart_curves_template(),
         {"curves": figure_records(curves), "names": cost_chart_names(laws, curves)},
         description=f"Tokens through the model against the number of turns. {told}.",
         width=AXIS + CURVES + NAMES,
         height=SIDE + FOOT + 10,
-        bound={**fixed_figure_size(CURVES, SIDE), "padding": inner},
+        bound={**fixed_figure_size(CURVES, SIDE), "padding": around},
     )
 
 

@@ -19,27 +19,17 @@ class Figure:
 
     Declaring a chart with Altair's classes takes a tenth of a second, so it is done once per
     process and kept as `to_dict()`; what differs from drawing to drawing is bound here.
-
-    Attributes:
-        template: The specification without data, shared by all figures of its kind.
-        tables: The data by name; they travel as CSV, the smallest form a figure can carry.
-        description: What is to be seen, in words.
-        width, height: Pixels that drawing and menus take, so that the page can keep their place.
-        lanes: Names of rows, with pixels from the top: the page keeps them in view at the left.
-        focus: Pixels from the left, first and last, of what is to be in view where not all is.
-        narrow: Pixels of its height in its form for less than `width`, 0 if it has none.
-        bound: Further entries of the specification, such as the width of the plot.
     """
 
-    template: Mapping[str, Any]
-    tables: Mapping[str, Rows]
-    description: str
-    width: int
+    template: Mapping[str, Any]  # the specification without data, shared by all of its kind
+    tables: Mapping[str, Rows]  # by name; they travel as CSV, the smallest form there is
+    description: str  # what is to be seen, in words
+    width: int  # pixels that drawing and menus take, so that the page can keep their place
     height: int
-    lanes: Sequence[tuple[int, str]] = ()
-    focus: tuple[int, int] | None = None
-    narrow: int = 0
-    bound: Mapping[str, Any] = field(default_factory=dict)
+    lanes: Sequence[tuple[int, str]] = ()  # pixels from the top, and names that stay in view
+    focus: tuple[int, int] | None = None  # pixels from the left of what is to be in view first
+    narrow: int = 0  # pixels of its height in its form for less than `width`, if it has one
+    bound: Mapping[str, Any] = field(default_factory=dict)  # further entries, such as sizes
 
     @property
     def fluid(self) -> bool:
@@ -56,10 +46,8 @@ class Figure:
         return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
 
     def _mime_(self) -> tuple[str, str]:
-        return (
-            f"application/vnd.vegalite.v{alt.VEGALITE_VERSION.split('.')[0]}+json",
-            self.to_json(),
-        )
+        major = alt.VEGALITE_VERSION.split(".")[0]
+        return f"application/vnd.vegalite.v{major}+json", self.to_json()
 
 
 def figure_data(name: str, *numbers: str) -> alt.NamedData:
@@ -77,9 +65,25 @@ def figure_pixels(field: str) -> alt.X:
     return alt.X(f"{field}:Q", scale=None, axis=None)
 
 
-def figure_pixels_down(field: str = "y") -> alt.Y:
+def figure_pixels_down(field: str) -> alt.Y:
     """Encoding of a column that holds pixels from the top."""
     return alt.Y(f"{field}:Q", scale=None, axis=None)
+
+
+def figure_table(name: str, *numbers: str) -> alt.Chart:
+    """A chart on `figure_data`; columns x and y, where there are any, are pixels and place it."""
+    chart: alt.Chart = alt.Chart(figure_data(name, *numbers))
+    chart = chart.encode(x=figure_pixels("x")) if "x" in numbers else chart
+    return chart.encode(y=figure_pixels_down("y")) if "y" in numbers else chart
+
+
+# Of a figure with two forms: rows that stand in one alone say so in the column `at`.
+FORM_FILTER = "!datum.at || datum.at == form"
+
+
+def figure_form(wide: int) -> alt.Parameter:
+    """The parameter `form`: "wide" where a figure has that many pixels, else "narrow"."""
+    return alt.param(name="form", expr=f"width < {wide} ? 'narrow' : 'wide'")
 
 
 def fixed_figure_size(width: int, height: int, top: int = 0, **more: Any) -> dict[str, Any]:

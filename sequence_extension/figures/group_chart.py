@@ -11,12 +11,12 @@ import pandas as pd
 
 from sequence_extension.figures import cells as draw
 from sequence_extension.figures.figure import (
+    FORM_FILTER,
     Figure,
     Rows,
-    figure_data,
-    figure_pixels,
-    figure_pixels_down,
+    figure_form,
     figure_records,
+    figure_table,
     fluid_figure_size,
 )
 from sequence_extension.group import group_sign
@@ -33,9 +33,7 @@ def group_chart_template() -> Mapping[str, Any]:
     """The figure on its tables `bars`, `cells` and `words`; once per process."""
 
     def shown(table: str, *numbers: str) -> alt.Chart:
-        """What of a table stands in a figure of this width."""
-        data = alt.Chart(figure_data(table, "y", *numbers)).encode(y=figure_pixels_down())
-        return data.transform_filter(f"(datum.at == 'narrow') == (width < {WIDE})")
+        return figure_table(table, "y", *numbers).transform_filter(FORM_FILTER)
 
     axis = alt.Axis(
         orient="top", tickCount=5, format="~g", labelFlush=False, title="total reward",
@@ -44,6 +42,7 @@ def group_chart_template() -> Mapping[str, Any]:
     scale = alt.Scale(range=[CELLS + 6, CELLS + SCALE - 6], zero=False, nice=False)
     bars = shown("bars", "reward", "mean").encode(x=alt.X("reward:Q", scale=scale, axis=axis))
     mean = bars.encode(x="mean:Q")
+    ends = bars.transform_calculate(end="max(datum.reward, datum.mean)").encode(x="end:Q")
     rewards = alt.layer(
         # a pixel wide at least
         bars.mark_rect(height=BAR, cornerRadius=0, x2Offset=1).encode(x2="mean:Q", fill=draw.FILL),
@@ -51,79 +50,59 @@ def group_chart_template() -> Mapping[str, Any]:
         # through the bars alone: what is written stands between them
         mean.mark_tick(thickness=2, height=2 * BAR),
         draw.cell_words_layer(mean.encode(y=alt.value(30)), "told", align="center"),
-        draw.cell_words_layer(
-            bars.transform_calculate(end="max(datum.reward, datum.mean)").encode(x="end:Q"),
-            dx=9,
-        ),
+        draw.cell_words_layer(ends, dx=9),
     )
     cells = shown("cells", "left", "x", "right").encode(
         tooltip=["target:N", "turn:N", "part:N", "mask:N", "advantage:N"]
     )
-    names = draw.cell_bold_words_layers(shown("words", "x").encode(x=figure_pixels("x")))
-    tokens = alt.layer(*draw.cell_layers(cells, height=CELL), *names)
+    names = draw.cell_words_layer(shown("words", "x"), fontWeight=draw.BOLD)
+    tokens = alt.layer(*draw.cell_layers(cells, height=CELL), names)
     drawing: alt.LayerChart = alt.layer(rewards, tokens).resolve_scale(x="independent")
-    return drawing.to_dict()
+    return drawing.add_params(figure_form(WIDE)).to_dict()
 
 
 def group_chart_cells(datum: Rows, y: int, end: int) -> Rows:
     """The cells of one datum, in lines that end before `end`: a target each, its advantage."""
-    cells: Rows = []
+    cells, before = Rows(), None
     for row in datum:
+        own = {name: int(row[name]) for name in ("lane", "target", "turn", "mask")}
+        own |= {name: row[name] for name in ("part", "advantage")}
         label = signed_text(row["advantage"]) if row["mask"] else "0"
-        starts = not cells or cells[-1]["part"] != row["part"]  # its letter stands once per run
-        pale = "M" if row["part"] == "A" else "0"
-        cells.append(
-            {
-                **{name: int(row[name]) for name in ("lane", "target", "turn", "mask")},
-                **{"part": row["part"], "advantage": row["advantage"]},
-                "label": f"{row['part']} {label}" if starts else label,
-                "kind": group_sign(row["advantage"]) if row["mask"] else pale,
-            }
-        )
+        kind = group_sign(row["advantage"]) if row["mask"] else {"A": "M", "O": "0"}[row["part"]]
+        starts = row["part"] != before  # its letter stands once per run
+        before = row["part"]
+        cells.append({**own, "label": f"{before} {label}" if starts else label, "kind": kind})
     widths = [max(22, 12 + draw.cell_text_width(cell["label"])) for cell in cells]
-    return [
-        {**cell, "left": left, "x": x, "right": right, "y": y + LINE * line}
-        for cell, (left, x, right, line) in zip(
-            cells, draw.place_cells(widths, CELLS, end), strict=True
-        )
-    ]
+    return draw.cell_lines(cells, widths, CELLS, end, y, LINE)
 
 
 def group_chart_rows(
     members: Sequence[Sequence[Rows]], mean: float, at: str, end: int
 ) -> tuple[dict[str, Rows], int]:
-    """The rows of the figure's tables in one of its two widths, and the pixels of its height."""
-    told = f"group mean {number_text(mean, 3)}"
-    bars, words, cells = tables = Rows(), Rows(), Rows()
+    """The rows of the figure's tables in one of its two forms, and the pixels of its height."""
+    bars, words, cells = Rows(), Rows(), Rows()
     y = HEAD
     for datums in members:
         first = datums[0][0]
         reward, advantage = float(first["reward"]), float(first["member_advantage"])
-        name = f"{first['letter']}: {first['member']}"
-        words.append({"x": LEFT, "y": y, "words": name, "bold": "yes"})
+        names = [(f"{first['letter']}: {first['member']}", y, "yes")]
         y += LINE - 4
+        bar = {"at": at, "reward": reward, "mean": mean, "y": y, "kind": group_sign(advantage)}
+        told = "" if bars else f"group mean {number_text(mean, 3)}"
         label = f"{number_text(reward)}, so {signed_text(advantage)}"
-        bar = {
-            "reward": reward,
-            "mean": mean,
-            "y": y,
-            "kind": group_sign(advantage),
-            "words": label,
-        }
-        bars.append({**bar, "told": "" if bars else told})
-        y += LINE
+        bars.append({**bar, "words": label, "told": told})
         for datum in datums:
-            empty = pd.isna(datum[0]["position"])
-            name = f"datum {datum[0]['datum']}"
-            name = "no datum to train; its reward is in the mean" if empty else name
-            words.append({"x": LEFT, "y": y, "words": name, "bold": ""})
-            if not empty:
-                cells += group_chart_cells(datum, y, end)
-                y = cells[-1]["y"]
             y += LINE
-        y += 10
-    for row in itertools.chain(*tables):
-        row["at"] = at
+            if pd.isna(datum[0]["position"]):
+                names.append(("no datum to train; its reward is in the mean", y, ""))
+                continue
+            names.append((f"datum {datum[0]['datum']}", y, ""))
+            cells += [{"at": at, **cell} for cell in group_chart_cells(datum, y, end)]
+            y = cells[-1]["y"]
+        words += [
+            {"at": at, "x": LEFT, "y": y, "words": name, "bold": bold} for name, y, bold in names
+        ]
+        y += LINE + 10
     return {"bars": bars, "words": words, "cells": cells}, y - 20
 
 

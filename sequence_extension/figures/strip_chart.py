@@ -133,7 +133,9 @@ def strip_chart_turns(cells: Rows, table: pd.DataFrame, breaks: Sequence[int] = 
     for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
         own = [(cell["left"], cell["right"]) for cell in cells if cell[column] != ""]
         lefts, rights = zip(*own, strict=True)
-        runs = draw.cell_stretches(owners[later:], lefts, rights, () if later else breaks)
+        runs = draw.cell_stretches(
+            zip(owners[later:], lefts, rights, strict=False), () if later else breaks
+        )
         rows += [{"lane": lane, **run} for run in runs]
     return rows
 

@@ -7,7 +7,7 @@ from sequence_extension.figures.palette import PALETTE
 from sequence_extension.figures.staircase_chart import staircase_chart
 from sequence_extension.page.html import details_table_html, token_cell_html
 from sequence_extension.page.once import once
-from sequence_extension.staircase import staircase_facts, staircase_tables
+from sequence_extension.staircase import staircase_facts, staircase_panels
 
 
 @once
@@ -22,7 +22,7 @@ def idea_stories() -> tuple[tuple[str, str, Diagnosis], ...]:
 @once
 def idea_figure() -> Figure:
     """The first figure of the page."""
-    return staircase_chart(staircase_tables(idea_stories()))
+    return staircase_chart(staircase_panels(idea_stories()))
 
 
 @once
