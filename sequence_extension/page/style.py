@@ -7,12 +7,8 @@ from sequence_extension.figures.palette import FONT, PALETTE
 from sequence_extension.markup import markup_css
 from sequence_extension.page.live import is_live_kernel
 
-# In exports alone, as each costs every edit: an open cell's code in a page without code, and no
-# toast of marimo's that no element works, as menus inside figures do.
-EXPORTED = """
-body:has(>marimo-code:empty) .seq-own-code{display:block}
-body:has(>marimo-code-hash) [role=region][aria-label^=Notifications]{display:none}
-"""
+# In exports alone: no toast of marimo's that no element works, as menus inside figures do.
+EXPORTED = "[role=region][aria-label^=Notifications]{display:none}"
 
 
 def style_asset(name: str) -> str:
