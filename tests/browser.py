@@ -392,7 +392,7 @@ class Reader:
     def open(self, server: Server, query: str = "") -> None:
         """Open the app and wait until every cell has run and every figure is drawn."""
         self.page.goto(server.url + query)
-        self.page.wait_for_function("window.__answers > 0")
+        self.page.wait_for_function("window.__answers > 0", polling=100)
         self.settle()
 
     @contextlib.contextmanager
@@ -404,7 +404,7 @@ class Reader:
         """
         before = self.page.evaluate("window.__answers")
         yield
-        self.page.wait_for_function("n => window.__answers > n", arg=before)
+        self.page.wait_for_function("n => window.__answers > n", arg=before, polling=20)
         self.settle()
 
     @contextlib.contextmanager
@@ -456,7 +456,7 @@ class Reader:
 
     def settle(self) -> None:
         """Wait until what the kernel has sent is on the screen, and every figure is drawn."""
-        self.page.wait_for_function(IS_SETTLED)
+        self.page.wait_for_function(IS_SETTLED, polling=50)
         self.page.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )

@@ -147,7 +147,7 @@ def edit_page(browser: Browser, edit_server: Server) -> Iterator[Reader]:
     with seat(browser) as reader:
         reader.page.goto(edit_server.url)
         # the page makes an editor for every cell while they run: slow without a graphics card
-        reader.page.wait_for_function("window.__answers > 0", timeout=540_000)
+        reader.page.wait_for_function("window.__answers > 0", timeout=540_000, polling=500)
         yield reader
 
 
