@@ -241,7 +241,7 @@ def story(browser: Browser, story_html: Path) -> Iterator[Reader]:
 
 @pytest.fixture
 def story_page(story: Reader, story_shift: float) -> Iterator[Reader]:
-    """A reader who changes nothing on the static page but what is unfolded."""
+    """A reader who leaves the static page as it was, but for what is unfolded."""
     yield from unharmed(story)
 
 
@@ -261,12 +261,6 @@ def story_phone(browser: Browser, story_html: Path) -> Iterator[Reader]:
 @pytest.fixture
 def story_phone_page(story_phone: Reader) -> Iterator[Reader]:
     yield from unharmed(story_phone)
-
-
-@pytest.fixture
-def static_page(browser: Browser, story_html: Path) -> Iterator[Reader]:
-    """A static page to change, with no Python behind it and no network before it."""
-    yield from static_reader(browser, story_html)
 
 
 @pytest.fixture

@@ -668,16 +668,13 @@ def test_conservation_on_any_rollout(turns: list[Any]) -> None:
 # ---- in the browser
 
 
-def test_strips_are_drawn_and_scroll_in_their_own_box(static_page: Reader) -> None:
-    page = static_page.page
-    section = static_page.section("The datums, token by token")
+def test_strips_are_drawn_and_scroll_in_their_own_box(story_phone_page: Reader) -> None:
+    section = story_phone_page.section("The datums, token by token")
     boxes = [cell.locator(".seq-figure") for cell in section]
     assert sum(box.count() for box in boxes) >= 1
-    page.set_viewport_size({"width": 390, "height": 900})
-    static_page.settle()
-    assert static_page.page_overflow() <= 0
-    assert static_page.blank_figures() == []
-    wide = page.locator(".seq-figure .seq-scroll").first
+    assert story_phone_page.page_overflow() <= 0
+    assert story_phone_page.blank_figures() == []
+    wide = story_phone_page.page.locator(".seq-figure .seq-scroll").first
     assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
     assert wide.get_attribute("tabindex") == "0"
 
