@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sequence_extension.figures.figure import Figure, figure_data
+from sequence_extension.figures.figure import Figure, figure_table
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
 from sequence_extension.text import count_text, counts_for_text, counts_text
@@ -19,7 +19,7 @@ ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
 def causes_chart_template() -> Mapping[str, Any]:
     """The figure on its table `causes`; once per process."""
     axis = alt.Axis(title=None, labelFontSize=13, labelLimit=200)
-    bars = alt.Chart(figure_data("causes", "turns")).encode(
+    bars = figure_table("causes", "turns").encode(
         y=alt.Y("cause:N", sort=None, axis=axis),
         x=alt.X("turns:Q", axis=None, scale=alt.Scale(domainMin=0, nice=False)),
     )
@@ -31,23 +31,17 @@ def causes_chart_template() -> Mapping[str, Any]:
 
 
 def causes_chart(causes: Mapping[str, int]) -> Figure:
-    """A bar for each cause, the most frequent first, with its number of turns.
-
-    Args:
-        causes: Turns that split, by cause; at least one.
-    """
+    """A bar for each cause of turns that split, the most frequent first, with their number."""
     rows = {cause_wording(cause): turns for cause, turns in counts_for_text(causes)}
+    height = ROW * len(rows)
+    padding = {"left": 0, "right": 40, "top": 0, "bottom": 0}
     return Figure(
         causes_chart_template(),
         {"causes": [{"cause": cause, "turns": turns} for cause, turns in rows.items()]},
         description=f"{causes_chart_title(causes)}: {counts_text(rows)}.",
         width=BARS + 130,
-        height=ROW * len(rows),
-        bound={
-            "width": BARS,
-            "height": ROW * len(rows),
-            "padding": {"left": 0, "right": 40, "top": 0, "bottom": 0},
-        },
+        height=height,
+        bound={"width": BARS, "height": height, "padding": padding},
     )
 
 
@@ -55,12 +49,7 @@ def causes_chart_title(causes: Mapping[str, int]) -> str:
     """The figure in a sentence."""
     total = sum(causes.values())
     (most, often), *others = counts_for_text(causes)
-    verb = "splits" if total == 1 else "split"
-    if not others:
-        return f"{count_text(total, 'turn')} {verb}, by the cause {cause_wording(most)}"
-    names = count_text(len(others) + 1, "cause")
-    if others[0][1] == often:  # none comes first
-        return f"{count_text(total, 'turn')} {verb}, by {names}"
-    return (
-        f"{count_text(total, 'turn')} {verb}, {often:,} of them by the cause {cause_wording(most)}"
-    )
+    turns = f"{count_text(total, 'turn')} {'splits' if total == 1 else 'split'}, "
+    if others and others[0][1] == often:  # none comes first
+        return f"{turns}by {count_text(len(causes), 'cause')}"
+    return f"{turns}{f'{often:,} of them ' if others else ''}by the cause {cause_wording(most)}"

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from sequence_extension.figures import cells as draw
-from sequence_extension.figures.figure import Figure, Rows, figure_data, fluid_figure_size
+from sequence_extension.figures.figure import Figure, Rows, figure_table, fluid_figure_size
 from sequence_extension.figures.palette import GREY, RED
 from sequence_extension.text import count_text
 from sequence_extension.turns import Run, turn_runs_finding
@@ -31,28 +31,28 @@ def runs_chart_template() -> Mapping[str, Any]:
         scale=alt.Scale(domain=[0, alt.ExprRef(longest.name)], nice=False),
         axis=alt.Axis(title=MEANING, tickCount=6, tickMinStep=1, titleAnchor="start"),
     )
-
-    def spans(table: str, *numbers: str) -> alt.Chart:
-        data = alt.Chart(figure_data(table, "datum", "start", "end", *numbers))
-        return data.encode(x=x, x2="end:Q", y=y)
-
-    runs, again = spans("runs"), spans("again")
+    starts, again, shown = (
+        figure_table(table, "datum", "start", "end").encode(x=x, y=y)
+        for table in ("runs", "again", "shown")
+    )
+    runs = starts.encode(
+        x2="end:Q", fill=draw.FILL, tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"]
+    )
     # a name stands where it fits
-    names = alt.Chart(figure_data("runs", "datum", "start", "end")).encode(x=x, y=y)
-    names = names.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
-    breaks = alt.Chart(figure_data("breaks", "datum", "start")).encode(x=x, y=y, tooltip="words:N")
+    names = starts.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
+    slants = again.encode(
+        x2="end:Q",
+        y=alt.Y("datum:O", bandPosition=1),
+        y2=alt.Y2("datum:O", bandPosition=0),
+    )
+    breaks = figure_table("breaks", "datum", "start").encode(x=x, y=y, tooltip="words:N")
     layers = alt.layer(
-        runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0).encode(
-            fill=draw.FILL,
-            tooltip=["datum:Q", "turn:N", "kind:N", "start:Q", "end:Q"],
-        ),
-        again.mark_rule(strokeWidth=1.5).encode(
-            y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
-        ),
+        runs.mark_rect(stroke=GREY, strokeWidth=0.5, cornerRadius=0),
+        slants.mark_rule(strokeWidth=1.5),
         *draw.cell_label_layers(names, align="left", dx=10),
         breaks.mark_tick(color=RED, thickness=3, bandSize=24),
         *draw.cell_break_sign_layers(breaks.transform_filter("datum.sign")),
-        spans("shown").mark_rect(filled=False, stroke=GREY, strokeWidth=3),
+        shown.mark_rect(filled=False, stroke=GREY, strokeWidth=3).encode(x2="end:Q"),
     )
     return layers.add_params(longest).to_dict()
 
@@ -64,17 +64,14 @@ def runs_chart_bars(
     rows = []
     for run in runs:
         label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
-        ahead = [at - run.start for datum, at, _ in breaks if datum == run.datum]
-        free = min([at for at in ahead if 0 < at < run.length], default=run.length)
+        ahead = (at - run.start for datum, at, _ in breaks if datum == run.datum)
+        free = min([run.length, *(at for at in ahead if at > 0)])
         room = draw.cell_text_width(label) + 14
         rows.append(
-            {
-                **{"datum": run.datum, "start": run.start, "end": run.start + run.length},
-                "turn": run.turn,
-                "kind": "M" if run.masked else run.part,
-                "label": label * (named and ROOMY * free / length > room),
-                "fits": "yes" * (NARROW * free / length > room),
-            }
+            {"datum": run.datum, "start": run.start, "end": run.start + run.length}
+            | {"turn": run.turn, "kind": "M" if run.masked else run.part}
+            | {"label": label * (named and ROOMY * free / length > room)}
+            | {"fits": "yes" * (NARROW * free / length > room)}
         )
     return rows
 
@@ -111,14 +108,14 @@ def runs_chart(
         {"datum": datum, "start": start, "words": words, "sign": "yes" * tall}
         for datum, start, words in breaks
     ]
-    datum, start, size = shown or (0, 0, 0)
+    windows = [shown] if shown else []
     return Figure(
         runs_chart_template(),
         {
             "runs": runs_chart_bars(runs, breaks, length, tall),
             "again": runs_chart_hatching(again, length),
             "breaks": signs,
-            "shown": [{"datum": datum, "start": start, "end": start + size}] if shown else [],
+            "shown": [{"datum": at, "start": a, "end": a + size} for at, a, size in windows],
         },
         description=(
             f"{turn_runs_finding(runs)}. One row per datum, the longest of {length} tokens; "

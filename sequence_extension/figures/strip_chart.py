@@ -27,8 +27,7 @@ COLUMNS = [
     "p", "input", "part", "id", "target", "goal", "mask", "advantage", "logprob", "turn",
     "left", "x", "right",
 ]  # fmt: skip
-# Rollouts with more tokens or datums than this are drawn as runs, with a window of single
-# tokens.
+# With more tokens or datums than this, a rollout is drawn as runs, with a window of tokens.
 STRIP_LIMIT = 600
 STRIP_DATUMS = 8
 STRIP_WINDOW = 64
@@ -95,19 +94,20 @@ def strip_chart_cells(table: pd.DataFrame) -> Rows:
     )
     kinds = ["M" if pair == ("A", "0") else pair[0] for pair in zip(parts, masks, strict=True)]
     begins, ends = positions[0] == 0, pd.isna(table["mask"].iloc[-1])
-    own = list(zip(labels, kinds, ids, strict=True))
-    loss = list(zip(labels, kinds, masks, advantages, logprobs, turns, strict=True))
-    never = ("none", ".", "none", "none", "none", "")  # the first token is never a target
+    inputs = list(zip(labels, kinds, ids, strict=True))
+    targets = list(zip(labels, kinds, masks, advantages, logprobs, turns, strict=True))[1:]
+    if begins:  # the first token is never a target
+        inputs.insert(0, ("", "", ""))
+        targets.insert(0, ("none", ".", "none", "none", "none", ""))
     if ends:  # and the last one never an input
-        own[-1] = (labels[-1], ".", own[-1][2])
-    inputs = [("", "", "")] * begins + own
-    targets = [never] * begins + loss[1:] + [("",) * 6]
-    pairs = list(zip(inputs, targets, strict=True))[: len(inputs) - (not ends)]
-    boxes = draw.cell_places((left[0], right[0], *right[2:5]) for left, right in pairs)
+        inputs[-1] = (labels[-1], ".", ids[-1])
+        targets.append(("",) * 6)
+    pairs = list(zip(inputs, targets, strict=False))
+    places = draw.cell_places((left[0], right[0], *right[2:5]) for left, right in pairs)
     first = positions[0] - begins
     return [
-        dict(zip(COLUMNS, (first + at, *left, *right, *box), strict=True))
-        for at, ((left, right), box) in enumerate(zip(pairs, boxes, strict=True))
+        dict(zip(COLUMNS, (first + at, *left, *right, *place), strict=True))
+        for at, ((left, right), place) in enumerate(zip(pairs, places, strict=True))
     ]
 
 
@@ -121,21 +121,23 @@ def strip_chart_texts(values: Sequence[float], sign: str) -> list[str]:
     return [texts.get(value, "NaN") for value in values]
 
 
-def strip_chart_turns(cells: Rows, table: pd.DataFrame, breaks: Sequence[int] = ()) -> Rows:
+def strip_chart_turns(cells: Rows, table: pd.DataFrame, breaks: Sequence[int]) -> Rows:
     """The table `turns` of a strip: a stretch per turn and part, over inputs and under targets."""
     masked = {cell["p"] + 1 for cell in cells if cell["goal"] == "M"}
     columns = (table[name].tolist() for name in ("position", "turn", "part"))
-    owners = [
-        (turn, "A masked" if place in masked else part)
+    owners = {
+        place: (turn, "A masked" if place in masked else part)
         for place, turn, part in zip(*columns, strict=True)
-    ]
-    rows = []
+    }
+    rows = Rows()
+    # the target of row p is token p + 1
     for lane, column, later in (("turn", "input", 0), ("target's turn", "turn", 1)):
-        own = [(cell["left"], cell["right"]) for cell in cells if cell[column] != ""]
-        lefts, rights = zip(*own, strict=True)
-        runs = draw.cell_stretches(
-            zip(owners[later:], lefts, rights, strict=False), () if later else breaks
-        )
+        owned = [
+            (owners[cell["p"] + later], cell["left"], cell["right"])
+            for cell in cells
+            if cell[column] != ""
+        ]
+        runs = draw.cell_stretches(owned, () if later else breaks)
         rows += [{"lane": lane, **run} for run in runs]
     return rows
 
@@ -153,8 +155,7 @@ def strip_chart(
 
     Args:
         table: Rows of `alignment_table` for one datum, or a `window` of them.
-        breaks: (datum, position, label) of the places where a later turn left a datum:
-            its observation differs from the datum's token at `position`.
+        breaks: Of `break_table_marks`: where a later turn left a datum.
         template: Another declaration than `declare_strip`, on the same tables, as `to_dict()`.
 
     Raises:
@@ -165,17 +166,17 @@ def strip_chart(
         raise ValueError(f"A strip draws one datum; the table holds {len(datums)}.")
     cells = strip_chart_cells(table)
     lefts = {cell["p"]: cell["left"] for cell in cells}
-    marks = [
-        (lefts[at], label) for datum, at, label in breaks if datum == datums[0] and at in lefts
-    ]
+    own = ((lefts.get(at), label) for datum, at, label in breaks if datum == datums[0])
+    marks = [(left, label) for left, label in own if left is not None]
+    tables = {
+        "cells": cells,
+        "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
+        "breaks": draw.cell_break_places(marks, cells[-1]["right"]),
+    }
     return draw.cell_lanes_figure(
         template or strip_chart_template(),
         STRIP_LANES,
-        {
-            "cells": cells,
-            "turns": strip_chart_turns(cells, table, [left for left, _ in marks]),
-            "breaks": draw.cell_break_places(marks, cells[-1]["right"]),
-        },
+        tables,
         f"{alignment_finding(table)}. {len(table)} tokens, so {len(table) - 1} inputs and as many "
         "targets; each target is the next input, and what belongs to it stands below it.",
     )
