@@ -216,7 +216,7 @@ def matrix_table_groups(table: pd.DataFrame) -> pd.DataFrame:
     groups["note"] = [f"{count} of {table['policy'].nunique()}" for count in groups["split"]]
     # of those that claim it, the one that splits most; of the others, the one that splits least
     for at in groups.index[groups["claims"] == "yes"][:1]:
-        groups.loc[at, "note"] += ", claimed"
+        groups.loc[at, "note"] = f"even {groups.loc[at, 'note']}"
     for at in groups.index[groups["claims"] == "no"][-1:]:
         groups.loc[at, "note"] = f"only {groups.loc[at, 'note']}"
     return groups

@@ -31,12 +31,11 @@ PALE = [kind for kind, look in LOOKS.items() if look["ink"] == "currentColor"]
 # Weight of words, by their column bold.
 BOLD = alt.ExprRef("datum.bold ? 'bold' : 'normal'")
 # Fill and ink of a cell, by its kind.
-FILL, INK = (
-    channel(
-        "kind:N", scale=alt.Scale(domain=[*LOOKS], range=[look[part] for look in LOOKS.values()])
-    )
-    for channel, part in ((alt.Fill, "fill"), (alt.Color, "ink"))
+FILLS, INKS = (
+    alt.Scale(domain=[*LOOKS], range=[look[part] for look in LOOKS.values()])
+    for part in ("fill", "ink")
 )
+FILL, INK = alt.Fill("kind:N", scale=FILLS), alt.Color("kind:N", scale=INKS)
 
 
 @lru_cache(maxsize=10_000)
@@ -140,6 +139,13 @@ def cell_turn_layers(y: Any) -> list[alt.Chart]:
         turns.mark_rule(strokeWidth=2, yOffset=10).encode(x2="right:Q"),
         cell_words_layer(turns, "label", dx=3),
     ]
+
+
+def cell_bracket_layers(base: alt.Chart, bottom: alt.Y) -> list[alt.Chart]:
+    """A bracket at the left of rows, from base's x and y to the columns `right` and `bottom`."""
+    line = base.mark_rule(strokeWidth=2, strokeCap="square")
+    ends = line.encode(x2="right:Q")
+    return [line.encode(y2=f"{bottom.shorthand}"), ends, ends.encode(y=bottom)]
 
 
 def cell_break_places(places: Iterable[tuple[int, str]], width: int) -> Rows:

@@ -43,12 +43,11 @@ def staircase_chart_template(titles: tuple[str, ...], most: int, start: int) -> 
             .transform_filter(FORM_FILTER)
         )
 
-    bracket = (
+    brackets = (
         shown("turns", "left", "right", "top", "bottom")
         .transform_aggregate(
             top="min(top)", bottom="max(bottom)", groupby=["at", "datum", "left", "right"]
         )
-        .mark_rule(strokeWidth=2, strokeCap="square")
         .encode(x=figure_pixels("left"), y=figure_pixels_down("top"))
     )
     cells = shown("cells", "left", "x", "right", "y").encode(
@@ -61,9 +60,7 @@ def staircase_chart_template(titles: tuple[str, ...], most: int, start: int) -> 
     )
     breaks = shown("breaks", "x", "y", "edge", "line")
     drawing = alt.layer(
-        bracket.encode(y2="bottom:Q"),
-        bracket.encode(x2="right:Q"),
-        bracket.encode(x2="right:Q", y=figure_pixels_down("bottom")),
+        *draw.cell_bracket_layers(brackets, figure_pixels_down("bottom")),
         *draw.cell_layers(cells.transform_filter("datum.kind != '='"), height=CELL),
         again.mark_rect(fill=PALETTE["zero"]["fill"], height=CELL, cornerRadius=1),
         again.encode(y2="y:Q").mark_rule(

@@ -127,8 +127,8 @@ def matrix_view(table: pd.DataFrame, selector: Any = None) -> mo.Html:
     box = figure_box_html(
         figure,
         matrix_table_finding(table),
-        f"At the right: with how many of the {table['policy'].nunique()} pupils a row splits; "
-        "“claimed”, where its renderers claim extension. A narrow figure shows datums alone.",
+        f"At the right: with how many of the {table['policy'].nunique()} pupils a row splits. "
+        "A narrow figure shows datums alone.",
         widget=selector,
     )
     return mo.Html(f"{matrix_legend_html()}{box.text}{facts}")
