@@ -462,7 +462,7 @@ def _(group_preset, group_reset):
 
 @app.cell(hide_code=True)
 def _(group_fields, group_good):
-    _result, group_issues = page.groups.read_group_fields(group_fields.value)
+    _result, group_issues = page.groups.read_group_form(group_fields.value)
     if _result is not None:
         group_good["result"] = _result
     group_result = group_good["result"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sequence_extension.formats.rollouts import read_rollouts, write_rollouts
     from sequence_extension.lineages import split_lineages
     from sequence_extension.rollout import Rollout
-    from sequence_extension.tokenizers import TokenTexts, load_texts
+    from sequence_extension.tokenizers import TokenTexts, load_tokenizer_texts
 
 # Public name: the module that has it.
 _HOME = {
@@ -27,7 +27,7 @@ _HOME = {
     "assert_extends": "extension",
     "diagnose": "diagnosis",
     "extension_metrics": "extension",
-    "load_texts": "tokenizers",
+    "load_tokenizer_texts": "tokenizers",
     "read_rollouts": "formats.rollouts",
     "split_lineages": "lineages",
     "write_rollouts": "formats.rollouts",
@@ -40,7 +40,7 @@ __all__ = [
     "assert_extends",
     "diagnose",
     "extension_metrics",
-    "load_texts",
+    "load_tokenizer_texts",
     "read_rollouts",
     "split_lineages",
     "write_rollouts",

@@ -122,7 +122,7 @@ def cheapest_edit(held: Codes, new: Codes, budget: int) -> Edit:
     # as many as are found in the time that the rows of the first band take
     rows = size * (min(3 * 2048, len(new)) // 64 + 100)
     limit = min(size, 200, int((min(rows, budget) / 250) ** 0.5))
-    few = edit_with_few_changes(held, new, limit)
+    few = cheapest_edit_within(held, new, limit)
     if few is not None:
         return Edit(*few, size, 50 * (size + few[0] - 2 * few[1]) ** 2)
     work, band, most = 50 * limit**2, 2048, simple_edit(held, new)
@@ -154,7 +154,7 @@ def simple_edit(held: Codes, new: Codes) -> int:
     return cost
 
 
-def edit_with_few_changes(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
+def cheapest_edit_within(held: Codes, new: Codes, limit: int) -> tuple[int, int] | None:
     """(taken, kept) of the cheapest edit if it has at most `limit` changes, else None.
 
     Myers, "An O(ND) difference algorithm" (1986), with a free end: the search ends with the

@@ -14,7 +14,7 @@ from sequence_extension.gates import Gates
 from sequence_extension.report import report_entry, report_row
 from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.rollout import Rollout
-from sequence_extension.tokenizers import load_texts, with_tokenizer_texts
+from sequence_extension.tokenizers import load_tokenizer_texts, with_tokenizer_texts
 from sequence_extension.totals import Row, Worst
 from sequence_extension.troubles import Trouble, no_rollouts_trouble, trouble_file_label
 
@@ -32,7 +32,7 @@ class Wanted:
         colours: Whether these lines have colours.
         gates: Limits that each rollout is held to.
         named: Whether the file is named, as there are several.
-        tokenizer, trust_remote_code: Of `load_texts`; empty for none.
+        tokenizer, trust_remote_code: Of `load_tokenizer_texts`; empty for none.
     """
 
     as_json: bool = False
@@ -50,7 +50,9 @@ class Wanted:
         Raises:
             TokenizerError: It does not load.
         """
-        return load_texts(self.tokenizer, self.trust_remote_code) if self.tokenizer else None
+        return (
+            load_tokenizer_texts(self.tokenizer, self.trust_remote_code) if self.tokenizer else None
+        )
 
 
 @dataclass(frozen=True)

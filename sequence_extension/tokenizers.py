@@ -206,7 +206,7 @@ def load_tokenizer(
 
 
 @cache
-def load_texts(name_or_path: str, trust_remote_code: bool = False) -> TokenTexts:
+def load_tokenizer_texts(name_or_path: str, trust_remote_code: bool = False) -> TokenTexts:
     """The texts of `load_tokenizer`'s vocabulary, loaded once per process.
 
     Raises:

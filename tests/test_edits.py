@@ -19,11 +19,11 @@ from sequence_extension.edits import (
     Codes,
     ElementCodes,
     cheapest_edit,
+    cheapest_edit_within,
     edit_blocks_by_changes,
     edit_blocks_by_rows,
     edit_common_lengths,
     edit_kept_blocks,
-    edit_with_few_changes,
     simple_edit,
 )
 
@@ -98,9 +98,9 @@ def test_every_way_says_what_the_table_says(both: tuple[list[int], list[int]]) -
     edit = cheapest_edit(old, now, PLENTY)
     assert (edit.taken, edit.kept, edit.exact) == (taken, kept, True)
     assert (edit.removed, edit.inserted) == (len(held) - kept, taken - kept)
-    assert edit_with_few_changes(old, now, len(held)) == (taken, kept)
-    assert edit_with_few_changes(old, now, cost) == (taken, kept)
-    assert edit_with_few_changes(old, now, cost - 1) is None
+    assert cheapest_edit_within(old, now, len(held)) == (taken, kept)
+    assert cheapest_edit_within(old, now, cost) == (taken, kept)
+    assert cheapest_edit_within(old, now, cost - 1) is None
     assert simple_edit(old, now) >= cost
     ahead = now[: 2 * len(held)]
     for band in (cost, cost + 1, len(held)):  # no edit of this cost leaves such a band

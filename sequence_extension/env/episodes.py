@@ -185,14 +185,14 @@ def episode_transcript_lines(
     start = 0
     for turn, transition in enumerate(trajectory.transitions):
         end = heard[turn] if turn < len(heard) else len(messages)
-        lines += episode_tutor_lines(turn, messages[start:end])
+        lines += episode_reply_lines(turn, messages[start:end])
         start = end
         if turn < len(heard):
             lines.append(Line(turn, "pupil", str(tokenizer.decode(list(transition.ac.tokens)))))
-    return lines + episode_tutor_lines(max(len(trajectory.transitions) - 1, 0), messages[start:])
+    return lines + episode_reply_lines(max(len(trajectory.transitions) - 1, 0), messages[start:])
 
 
-def episode_tutor_lines(turn: int, messages: Sequence[Any]) -> list[Line]:
+def episode_reply_lines(turn: int, messages: Sequence[Any]) -> list[Line]:
     """The messages that the tutor added, as bubbles."""
     return [
         Line(turn, "tutor", str(message["content"]))

@@ -40,15 +40,15 @@ def read_agent_lightning(value: Any, index: int) -> list[CallSource] | list[Roll
     if isinstance(value.get("event_type"), str) and isinstance(value.get("data"), dict):
         return read_lightning_event(value)
     if isinstance(value.get("triplets"), list):
-        return [read_lightning_rollout(value)]
+        return [read_agent_lightning_rollout(value)]
     if is_lightning_triplet(value):
-        return [CallSource(read_lightning_triplet(value), *lightning_rollout(value))]
+        return [CallSource(read_lightning_triplet(value), *agent_lightning_rollout_key(value))]
     if "rollout_id" in value and isinstance(value.get("attributes"), dict):
         return read_lightning_span(value)
     return None
 
 
-def lightning_rollout(value: dict[str, Any]) -> tuple[Any, Any]:
+def agent_lightning_rollout_key(value: dict[str, Any]) -> tuple[Any, Any]:
     """Key and name of the rollout to which an event belongs; nothing where it names none."""
     metadata = value.get("metadata")
     for place in (value, metadata if isinstance(metadata, dict) else {}):
@@ -62,7 +62,7 @@ def lightning_rollout(value: dict[str, Any]) -> tuple[Any, Any]:
 
 def read_lightning_event(value: dict[str, Any]) -> list[CallSource]:
     """An event: a model request is a call, a reward belongs to the rollout, others say nothing."""
-    key, name = lightning_rollout(value)
+    key, name = agent_lightning_rollout_key(value)
     data = value["data"]
     order = value.get("timestamp")
     call = CallSource(turn=None, key=key, name=name, order=call_order(order))
@@ -99,7 +99,7 @@ def read_lightning_triplet(value: dict[str, Any]) -> TurnSource:
     )
 
 
-def read_lightning_rollout(value: dict[str, Any]) -> RolloutSource:
+def read_agent_lightning_rollout(value: dict[str, Any]) -> RolloutSource:
     """A rollout with its triplets; one that is none is refused when the turn is built.
 
     Raises:
@@ -116,7 +116,7 @@ def read_lightning_rollout(value: dict[str, Any]) -> RolloutSource:
         raise NoTokens("no triplet of this rollout holds token ids")
     return RolloutSource(
         known,
-        name=lightning_rollout(value)[1],
+        name=agent_lightning_rollout_key(value)[1],
         reward=loose_reward_value(value.get("final_reward")),
         notes=build_skipped_note(len(turns) - len(known), "triplet"),
     )
@@ -125,7 +125,7 @@ def read_lightning_rollout(value: dict[str, Any]) -> RolloutSource:
 def read_lightning_span(value: dict[str, Any]) -> list[CallSource]:
     """A span: a call where its attributes hold token ids, else it says nothing here."""
     attributes = value["attributes"]
-    key, name = lightning_rollout(value)
+    key, name = agent_lightning_rollout_key(value)
     order = value.get("sequence_id")
     call = CallSource(turn=None, key=key, name=name, order=call_order(order))
     ids = first_lightning_ids(attributes, SPAN_ACTIONS)

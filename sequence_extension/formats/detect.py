@@ -110,8 +110,10 @@ def detect_and_read(value: dict[str, Any], index: int) -> Sequence[Source] | Non
 
 
 def is_detectable(value: Any) -> bool:
-    """True for what `is_detected`, and for an object that holds some."""
-    return is_detected(value) or (isinstance(value, dict) and bool(detect_inner_values(value)))
+    """True for what `is_detected_format`, and for an object that holds some."""
+    return is_detected_format(value) or (
+        isinstance(value, dict) and bool(detect_inner_values(value))
+    )
 
 
 def detect_inner_values(value: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -120,12 +122,12 @@ def detect_inner_values(value: dict[str, Any]) -> list[tuple[str, Any]]:
     These are objects and lists of a known format that some program wrapped once; without any,
     what stands under the first of `FILE_KEYS`, whatever it is.
     """
-    known = [(key, inner) for key, inner in value.items() if is_detected(inner)]
+    known = [(key, inner) for key, inner in value.items() if is_detected_format(inner)]
     given = [(key, value[key]) for key in FILE_KEYS if key in value]
     return known or given[:1]
 
 
-def is_detected(value: Any) -> bool:
+def is_detected_format(value: Any) -> bool:
     """True for an object of a known format, good or bad, and for a list that starts with one."""
     for _ in range(2):
         if isinstance(value, list) and value:

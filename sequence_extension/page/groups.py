@@ -50,7 +50,7 @@ def group_reward_fields(preset: str) -> Any:
     )
 
 
-def read_group_fields(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str, str]]:
+def read_group_form(texts: Mapping[str, str]) -> tuple[GroupResult | None, dict[str, str]]:
     """The group that the fields describe, or a sentence per field that cannot be read.
 
     Args:

@@ -52,7 +52,7 @@ from sequence_extension.page.verdicts import verdict_list_view
 from sequence_extension.page.views import break_view
 from sequence_extension.staircase import staircase_read_again
 from sequence_extension.text import count_text, printable_text, share_text
-from sequence_extension.tokenizers import TokenizerError, load_texts, with_tokenizer_texts
+from sequence_extension.tokenizers import TokenizerError, load_tokenizer_texts, with_tokenizer_texts
 from sequence_extension.totals import Totals, totals_would_be
 from sequence_extension.verdicts import verdicts
 from sequence_extension.wording import (
@@ -271,7 +271,7 @@ def upload_field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.H
         return None, None
     try:
         with mo.status.spinner("Loading the tokenizer", remove_on_exit=True):
-            return load_texts(name.strip()), None
+            return load_tokenizer_texts(name.strip()), None
     except TokenizerError as error:
         return None, note_html(str(error), "error")
 
