@@ -34,19 +34,6 @@ from sequence_extension.turns import Origin, TurnSpan, turn_origin
 SEARCH_STEPS = 150_000_000
 SEARCH_STEPS_PER_TOKEN = 30
 
-# Names of causes, in the order of the rules (`name_break_cause`).
-CAUSES = (
-    "shortened",
-    "image_changed",
-    "end_token",
-    "retokenised",
-    "removed",
-    "inserted",
-    "new_context",
-    "reordered",
-    "replaced",
-)
-
 
 @dataclass(frozen=True)
 class Break:

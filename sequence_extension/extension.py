@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sequence_extension.breaks import CAUSES, break_datum_codes, find_breaks
+from sequence_extension.breaks import break_datum_codes, find_breaks
 from sequence_extension.cookbook import Trajectory, TrajectoryGroup
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.edits import ElementCodes
+from sequence_extension.remedies import CAUSES
 from sequence_extension.report import report_row
 from sequence_extension.report_text import Paint, report_text_rollout
 from sequence_extension.rollout import Rollout

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sequence_extension.remedies import WARNING_REMEDIES
+from sequence_extension.remedies import CAUSES, WARNING_REMEDIES
 from sequence_extension.text import count_text, printable_text
 from sequence_extension.totals import Row
 
@@ -29,8 +29,11 @@ class Gates:
     def failures(self, row: Row) -> tuple[str, ...]:
         """The options that this rollout fails."""
         failed = []
-        if self.max_datums is not None and (row.error is not None or row.datums > self.max_datums):
-            failed.append(f"--max-datums {self.max_datums}")
+        if self.max_datums is not None:
+            if row.error is not None:
+                failed.append(f"--max-datums {self.max_datums} (refused: no datum)")
+            elif row.datums > self.max_datums:
+                failed.append(f"--max-datums {self.max_datums}")
         for kind in self.fail_on:
             holds = {"refused": row.error is not None, "warning": bool(row.warnings)}
             if holds.get(kind) or kind in row.causes or kind in row.warnings:
@@ -45,14 +48,10 @@ def read_fail_on_gates(text: str) -> tuple[str, ...]:
         ValueError: A name is neither a kind nor a known cause or warning; lists what is known.
     """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    others = [name for name in names if name not in (*KINDS, *WARNING_REMEDIES)]
-    if others:
-        from sequence_extension.breaks import CAUSES  # torch comes with it
-
-        for name in others:
-            if name not in CAUSES:
-                known = (*KINDS, *CAUSES, *WARNING_REMEDIES)
-                raise ValueError(f"{name!r} is none of {', '.join(known)}")
+    known = (*KINDS, *CAUSES, *WARNING_REMEDIES)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is none of {', '.join(known)}")
     return names
 
 

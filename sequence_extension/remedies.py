@@ -9,6 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sequence_extension.breaks import Break
 
+# Names of causes, in the order of the rules (`breaks.name_break_cause`); here, where no
+# torch is imported with them.
+CAUSES = (
+    "shortened",
+    "image_changed",
+    "end_token",
+    "retokenised",
+    "removed",
+    "inserted",
+    "new_context",
+    "reordered",
+    "replaced",
+)
+
 # What keeps sampled tokens as they are, whatever a renderer would write.
 KEEPS_TOKENS = "`TokenPreservingEnv` does where history only grows"
 

@@ -4,8 +4,8 @@
 2. The finding and the description name counts.
 """
 
-from sequence_extension.breaks import CAUSES
 from sequence_extension.figures.causes_chart import causes_chart, causes_chart_title
+from sequence_extension.remedies import CAUSES
 
 
 def test_a_bar_for_each_cause_the_longest_first() -> None:

@@ -34,11 +34,10 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tqdm import tqdm
 
 from sequence_extension import command
-from sequence_extension.breaks import CAUSES
 from sequence_extension.cli import main
 from sequence_extension.diagnosis import diagnose
 from sequence_extension.formats.bounded import read_bounded
-from sequence_extension.remedies import WARNING_REMEDIES
+from sequence_extension.remedies import CAUSES, WARNING_REMEDIES
 from sequence_extension.report import report_entry
 from sequence_extension.scan import Item, Wanted, scan_stream
 from sequence_extension.troubles import Trouble
@@ -266,6 +265,8 @@ def test_gates(options: list[str], failed: list[str], run: Any) -> None:
     told = [block.split("\n") for block in ran.out.split("\n\n")]
     marked = {block[0] for block in told if any(line.startswith("  fails ") for line in block)}
     assert marked == set(failed)
+    refused = '(refused: no datum) by 1 of 4 rollouts ("refused")'
+    assert (refused in ran.out) is ("--max-datums" in options)
 
 
 def test_every_name_can_be_asked_for(case_report: list[dict[str, Any]]) -> None:

@@ -23,7 +23,7 @@ from tinker_cookbook.rl.data_processing import assemble_training_data, compute_a
 from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup
 
 from sequence_extension import assert_extends, diagnose, extension, extension_metrics
-from sequence_extension.breaks import CAUSES
+from sequence_extension.remedies import CAUSES
 
 
 def group_of(trajectories: list[Trajectory]) -> TrajectoryGroup:
