@@ -62,15 +62,9 @@ def first_figure():
 
 
 @app.cell(hide_code=True)
-def first_table():
-    page.live.wait_for_live_browser()
-    mo.Html(page.idea.idea_table_html())
-    return
-
-
-@app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    page.live.wait_for_live_browser()
+    _prose = mo.md(r"""
     **How to read it.** Each section holds one idea, in short on its first line, and one figure
     that makes its point without a click. Turns and tokens count from 0. Every number was computed
     when this page was made, from what the installed `tinker-cookbook` returned.
@@ -91,13 +85,7 @@ def _():
     11. [Check yourself](#11-check-yourself)
 
     And the [Summary](#summary): what people say, and what the code says.
-    """)
-    return
 
-
-@app.cell(hide_code=True)
-def _():
-    mo.md(r"""
     ## 1. The idea
 
     **In short: as long as each observation repeats all that was seen and said before, all turns
@@ -110,6 +98,7 @@ def _():
     another begins. Only actions are trained (section 6 has an exception), and `mask` marks them
     with 1; a turn whose answer did not parse can be *masked*: 0 throughout.
     """)
+    mo.Html(page.idea.idea_table_html() + _prose.text)
     return
 
 
@@ -163,9 +152,9 @@ def _(data):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ### Now change it
 
     Click a token to replace it, to put one before it, or to delete it. Change an early action,
@@ -183,11 +172,6 @@ def _():
     - **Masked**: the answer did not parse.
     ///
     """)
-    return
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _():
     # The address is read once. Later changes of it come from the editor itself.
     _parameters = mo.query_params()
     _start, _drafts, _note = editor.address.read_address(
@@ -197,7 +181,7 @@ def _():
     build = mo.ui.anywidget(page.turns.TurnsEditor(_start, _drafts, _note))
     # What could be read last: it stays in sight while a field is being mended.
     build_good = {}
-    mo.Html(f'<div class="seq-editor">{build}</div>')
+    mo.Html(f'{_prose.text}<div class="seq-editor">{build}</div>')
     return build, build_good
 
 
@@ -208,22 +192,22 @@ def _(build, build_good):
     if build_now.diagnosis:
         build_good["diagnosis"] = build_now.diagnosis
     diagnosis = build_good.get("diagnosis", page.verdicts.verdicts_view_example())
-    return build_now, diagnosis
-
-
-@app.cell(hide_code=True)
-def _(build_now):
+    strip_place = page.strips.strip_window_controls(diagnosis)
     # What follows is dimmed while it shows what could be read last.
     _stale = build_now.diagnosis is None or build_now.click_issue
     mo.Html("<style>.seq-follows{opacity:.4}</style>") if _stale else None
-    return
+    return build_now, diagnosis, strip_place
 
 
-@app.cell(hide_code=True)
-def _(build_now, settled):
+@app.cell(hide_code=True, expand_output=True)
+def _(build_now, strips_drawn):
+    # What is folded or out of sight waits until the browser has drawn section 3's strips anew.
+    if build_now.serial:
+        page.live.wait_for_live_browser(0.12)
+    settled = strips_drawn
     # Only where readers have an address of their own; in the editor it belongs to marimo.
     # Written through a local name: cells that refer to the parameters would run again.
-    _, _note = settled, ""
+    _note = ""
     if mo.app_meta().mode == "run":
         _wanted, _note = editor.address.address_of(
             build_now.scenario, build_now.drafts, next(iter(editor.scenarios.scenarios()))
@@ -234,14 +218,9 @@ def _(build_now, settled):
                 _parameters.remove(_key)
             elif _value is not None and _parameters.get(_key) != _value:
                 _parameters.set(_key, _value)
-    mo.Html(f'<p class="seq-hint">{html.escape(_note)}</p>') if _note else None
-    return
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _(settled):
-    mo.Html(page.editing.editing_code_folds(settled.rollout))
-    return
+    _hint = f'<p class="seq-hint">{html.escape(_note)}</p>' if _note else ""
+    mo.Html(_hint + page.editing.editing_code_folds(settled.rollout))
+    return (settled,)
 
 
 @app.cell(hide_code=True)
@@ -264,12 +243,6 @@ def _():
     turn and one too many in the next pass, and stand at the wrong tokens.
     """)
     return
-
-
-@app.cell(hide_code=True)
-def _(diagnosis):
-    strip_place = page.strips.strip_window_controls(diagnosis)
-    return (strip_place,)
 
 
 @app.cell
@@ -333,15 +306,6 @@ def _(diagnosis, strip_drawing, strip_place):
     return (strips_drawn,)
 
 
-@app.cell(hide_code=True)
-def _(build_now, strips_drawn):
-    # What is folded or out of sight waits until the browser has drawn the strips anew.
-    if build_now.serial:
-        page.live.wait_for_live_browser(0.12)
-    settled = strips_drawn
-    return (settled,)
-
-
 @app.cell(hide_code=True, expand_output=True)
 def _(settled, strip_place):
     page.html.following_html(page.strips.strip_facts_view(settled, strip_place))
@@ -362,13 +326,15 @@ def _():
 
 @app.cell(hide_code=True, expand_output=True)
 def _(settled):
-    page.html.following_html(page.verdicts.verdict_breaks_view(settled))
-    return
-
-
-@app.cell(hide_code=True)
-def _(settled):
-    page.html.following_html(page.verdicts.verdicts_view(settled))
+    page.html.following_html(
+        mo.vstack(
+            [
+                page.verdicts.verdict_breaks_view(settled),
+                page.verdicts.verdicts_view(settled),
+                page.cost.cost_treatments_view(settled),
+            ]
+        )
+    )
     return
 
 
@@ -389,12 +355,6 @@ def _():
     8. **replaced**: anything else.
     ///
     """)
-    return
-
-
-@app.cell(hide_code=True)
-def _(settled):
-    page.html.following_html(page.cost.cost_treatments_view(settled))
     return
 
 
@@ -426,7 +386,7 @@ def _(settled):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ## 6. One number per trajectory
 
     **In short: the rewards of all turns are summed, the group's mean is taken off, and what is
@@ -435,11 +395,6 @@ def _():
     `compute_advantages` subtracts the group's mean reward and divides by nothing; the result is
     one number per rollout, however many datums it became.
     """)
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     group_preset = mo.ui.dropdown(
         options=list(editor.rewards.reward_presets()),
         value=next(iter(editor.rewards.reward_presets())),
@@ -447,7 +402,8 @@ def _():
         allow_select_none=False,
     )
     group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
-    page.html.control_panel_html({"preset": group_preset, "reset": group_reset})
+    _panel = page.html.control_panel_html({"preset": group_preset, "reset": group_reset})
+    mo.Html(_prose.text + _panel.text)
     return group_preset, group_reset
 
 
@@ -460,33 +416,20 @@ def _(group_preset, group_reset):
     return group_fields, group_good
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(group_fields, group_good):
     _result, group_issues = page.groups.read_group_form(group_fields.value)
     if _result is not None:
         group_good["result"] = _result
-    group_result = group_good["result"]
-    group = group_result.group
-    return group, group_issues, group_result
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _(group_issues, group_result):
-    page.groups.group_result_view(group_result, stale=bool(group_issues))
-    return
-
-
-@app.cell(hide_code=True)
-def _(group_fields, group_issues):
-    # in a static page they would be dead
-    _fields = mo.vstack(
-        [
+    group = group_good["result"].group
+    _shown = [page.groups.group_result_view(group_good["result"], stale=bool(group_issues))]
+    if page.live.is_live_kernel():  # in a static page fields would be dead
+        _shown += [
             mo.md("One reward per turn, with spaces between; an empty field leaves a rollout out."),
             page.groups.group_fields_view(group_fields, group_issues),
         ]
-    )
-    _fields if page.live.is_live_kernel() else None
-    return
+    mo.vstack(_shown)
+    return group, group_issues
 
 
 @app.cell
@@ -560,20 +503,15 @@ def _():
     # a renderer, and a scripted pupil in place of a model
     renderer, _ = env.renderers.build_renderer("qwen3", env.vocabulary.offline_vocabulary())
     policy = env.policies.ScriptedPolicy(renderer, "reasoning")
-    mo.Html(page.html.cell_code_html(__file__, "sums_env"))
-    return policy, renderer
-
-
-@app.cell(hide_code=True)
-def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     The *renderer* writes messages as the tokens of one model family and reads answers back.
     `EnvFromMessageEnv` renders the whole conversation anew each turn, parses the answers, and
     ends the rollout when its budget of tokens is spent, an answer is cut, or one does not parse.
     `do_single_rollout` plays it with a *policy*, whatever samples: here a scripted pupil in
     place of a model.
     """)
-    return
+    mo.Html(page.html.cell_code_html(__file__, "sums_env") + _prose.text)
+    return policy, renderer
 
 
 @app.cell
@@ -587,22 +525,16 @@ async def one_rollout(SumsEnv, policy, renderer, trajectory_to_data):
     return EnvFromMessageEnv, do_single_rollout, sums_data, sums_trajectory
 
 
-@app.cell(hide_code=True)
-def _(sums_data, sums_trajectory):
-    mo.Html(
-        page.html.cell_code_html(__file__, "one_rollout")
-        + page.html.printed_html(
-            page.playground.playground_printout(sums_trajectory, sums_data)
-        ).text
-    )
-    return
-
-
 @app.cell(hide_code=True, expand_output=True)
-def _():
+def _(sums_data, sums_trajectory):
+    _printed = page.playground.playground_printout(sums_trajectory, sums_data)
     env_menu = page.playground.playground_menu()
     mo.vstack(
         [
+            mo.Html(
+                page.html.cell_code_html(__file__, "one_rollout")
+                + page.html.printed_html(_printed).text
+            ),
             mo.md(
                 "### Every ending\n\nPlayed with `TutorEnv`, the same environment with retries "
                 f"and truncation. {page.playground.playground_menu_finding()} Where the next "
@@ -639,17 +571,13 @@ def _(env_model):
     return env_note, env_tokenizer
 
 
-@app.cell(hide_code=True)
-def _(env_controls, env_tokenizer):
-    env_episode, env_diagnosis = page.playground.playground_episode(
-        env_controls.value, env_tokenizer
-    )
-    return env_diagnosis, env_episode
-
-
 @app.cell(hide_code=True, expand_output=True)
-def _(env_controls, env_diagnosis, env_episode, env_menu):
-    page.playground.playground_view(env_controls, env_episode, env_diagnosis, env_menu)
+def _(env_controls, env_menu, env_tokenizer):
+    _played = page.playground.playground_episode(env_controls.value, env_tokenizer)
+    mo.Html(
+        page.playground.playground_view(env_controls, *_played, env_menu).text
+        + page.playground.playground_aftermath_fold(*_played)
+    )
     return
 
 
@@ -662,30 +590,17 @@ def _(env_model, env_note):
 
 
 @app.cell(hide_code=True, expand_output=True)
-def _(env_diagnosis, env_episode):
-    mo.Html(
-        page.playground.playground_aftermath_fold(env_episode, env_diagnosis)
-    ) if env_diagnosis else None
-    return
-
-
-@app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ## 8. Which renderers extend?
 
     **In short: a renderer may claim extension (`has_extension_property`), but the sampled tokens
     decide; look at both.**
     """)
-    return
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _():
     matrix_selector = page.matrix.matrix_selector()
     mo.vstack(
         [
-            mo.Html(page.matrix.matrix_prose_html()),
+            mo.Html(_prose.text + page.matrix.matrix_prose_html()),
             page.matrix.matrix_view(page.matrix.page_matrix(), matrix_selector),
             page.matrix.matrix_unbuilt_view(page.matrix.page_matrix()),
         ]
@@ -772,24 +687,10 @@ async def kept_rollout(
     return (kept_data,)
 
 
-@app.cell(hide_code=True)
-def _(kept_data, sums_data):
-    mo.Html(
-        page.html.cell_code_html(__file__, "kept_rollout")
-        + page.html.printed_html(page.comparison.comparison_printout(sums_data, kept_data)).text
-    )
-    return
-
-
 @app.cell(hide_code=True, expand_output=True)
-def _():
-    page.comparison.comparison_view()
-    return
-
-
-@app.cell(hide_code=True)
-def _():
-    mo.md(rf"""
+def _(kept_data, sums_data):
+    _printed = page.html.printed_html(page.comparison.comparison_printout(sums_data, kept_data))
+    _prose = mo.md(rf"""
     Where it cannot tell for certain what follows, it renders anew, as the cookbook does, and
     says so in the step's metrics (`token_preserving/fallback`): the environment changed earlier
     messages or the answer, or the answer ends in a way that its renderer does not write.
@@ -803,6 +704,13 @@ def _():
 
     A group of a recipe, one of the cookbook's training scripts, is wrapped without touching it:
     """)
+    mo.vstack(
+        [
+            mo.Html(page.html.cell_code_html(__file__, "kept_rollout") + _printed.text),
+            page.comparison.comparison_view(),
+            _prose,
+        ]
+    )
     return
 
 
@@ -827,21 +735,17 @@ def _(kept_trajectories, trajectory_to_data):
         len(trajectory_to_data(part, traj_advantage=1.0))
         for part in kept_trajectories.trajectories_G
     ]
-    mo.Html(
-        page.html.cell_code_html(__file__, "kept_group")
-        + page.html.printed_html(f"datums per trajectory: {_datums}").text
-    )
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     two_agents = seq.lineages.lineages_example()
-    mo.md(r"""
+    _prose = mo.md(r"""
     **Several agents in one rollout,** or one that goes back to an earlier conversation: keep one
     running sequence for each. `split_lineages` gives each turn to the longest sequence that it
     extends. A loss that sums over tokens stays the same, over fewer inputs.
     """)
+    mo.Html(
+        page.html.cell_code_html(__file__, "kept_group")
+        + page.html.printed_html(f"datums per trajectory: {_datums}").text
+        + _prose.text
+    )
     return (two_agents,)
 
 
@@ -871,7 +775,7 @@ def _(lineage_data, trajectory_to_data, two_agents):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    _prose = mo.md(r"""
     ## 10. Your own rollouts
 
     **In short: load what your environment recorded, and read how many datums each rollout
@@ -882,11 +786,6 @@ def _():
     terminal, `sequence-extension FILE` says the same. Without a file the text counts; it starts
     as an example.
     """)
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     own_upload = mo.ui.file(
         filetypes=[".json", ".jsonl", ".ndjson", ".txt"],
         max_size=formats.stream.MAX_FILE_BYTES,
@@ -901,15 +800,11 @@ def _():
         label="or, without a file, text (here an example), read when you pause",
     )
     own_last = {}  # what could be read last: it stays while a text is being mended
-    page.html.control_panel_html({"upload": own_upload, "paste": own_paste})
-    return own_last, own_paste, own_upload
-
-
-@app.cell(hide_code=True)
-def _():
     own_tokenizer = page.upload.upload_tokenizer_field()  # None but before the editor
-    mo.as_html(own_tokenizer) if own_tokenizer is not None else None
-    return (own_tokenizer,)
+    _panel = page.html.control_panel_html({"upload": own_upload, "paste": own_paste})
+    _field = "" if own_tokenizer is None else own_tokenizer.text
+    mo.Html(_prose.text + _panel.text + _field)
+    return own_last, own_paste, own_tokenizer, own_upload
 
 
 @app.cell(hide_code=True)
@@ -921,38 +816,21 @@ def _(own_tokenizer):
     return (own_texts,)
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _(own_last, own_paste, own_texts, own_upload):
     own_read = page.upload.read_upload(own_upload, own_paste.value, own_last, own_texts)
-    return (own_read,)
-
-
-@app.cell(hide_code=True, expand_output=True)
-def _(own_read):
-    page.upload.upload_view(own_read)
-    return
-
-
-@app.cell(hide_code=True)
-def _(own_read):
     own_table = page.upload.upload_rollout_menu(own_read)
-    page.html.dimmed_html(
-        own_table.text, own_read.failed is not None
-    ) if own_read.reading.rollouts else None
-    return (own_table,)
+    _menu = page.html.dimmed_html(own_table.text, own_read.failed is not None).text
+    mo.Html(page.upload.upload_view(own_read).text + (_menu if own_read.reading.rollouts else ""))
+    return own_read, own_table
 
 
 @app.cell(hide_code=True, expand_output=True)
 def _(own_read, own_table):
     own_diagnosis = page.upload.upload_chosen_diagnosis(own_read, own_table)
-    page.upload.upload_chosen_view(own_read, own_diagnosis) if own_diagnosis else None
-    return (own_diagnosis,)
-
-
-@app.cell(hide_code=True)
-def _(own_diagnosis):
     own_place = page.upload.upload_place_menu(own_diagnosis)
-    return (own_place,)
+    page.upload.upload_chosen_view(own_read, own_diagnosis) if own_diagnosis else None
+    return own_diagnosis, own_place
 
 
 @app.cell(hide_code=True)
@@ -974,14 +852,6 @@ def _(own_diagnosis, own_place, own_read, own_rows, own_start):
 
 @app.cell(hide_code=True)
 def _():
-    mo.Html(
-        page.html.fold_markup("What can be read", mo.md(page.upload.upload_format_help()).text),
-    )
-    return
-
-
-@app.cell(hide_code=True)
-def _():
     own_messages = mo.ui.text_area(
         value=env.messages.messages_example(),
         label="Conversation, a JSON list of messages with role and content",
@@ -991,6 +861,7 @@ def _():
     own_reader = page.matrix.matrix_renderer_menu(
         "Read by renderer", env.renderers.renderer_names()
     )
+    mo.Html(page.html.fold_markup("What can be read", mo.md(page.upload.upload_format_help()).text))
     return own_messages, own_reader
 
 
@@ -1002,17 +873,12 @@ def _(own_messages, own_reader):
 
 @app.cell(hide_code=True)
 def _():
+    quiz_again = mo.ui.button(label="Start again", value=0, on_click=lambda clicks: clicks + 1)
     mo.md(r"""
     ## 11. Check yourself
 
     **In short: answer first, then see what the code says.**
     """)
-    return
-
-
-@app.cell(hide_code=True)
-def _():
-    quiz_again = mo.ui.button(label="Start again", value=0, on_click=lambda clicks: clicks + 1)
     return (quiz_again,)
 
 
@@ -1030,9 +896,11 @@ def _(quiz_again, quiz_first, quiz_forms):
     return
 
 
-@app.cell(hide_code=True)
+@app.cell(hide_code=True, expand_output=True)
 def _():
-    mo.md(r"""
+    _main = "https://github.com/thinking-machines-lab/tinker-cookbook/blob/main"
+    _code, _more = f"{_main}/tinker_cookbook", f"{_main}/tutorials"
+    mo.md(rf"""
     ## Summary
 
     **In short: one running sequence, one number per rollout, and the first token that differs
@@ -1045,24 +913,11 @@ def _():
       turns where each one splits, in proportion to them where none does.
     - Whether turns extend is decided by renderer, policy and environment together: look at the
       first token that differs, and trust no claim.
-    """)
-    return
 
+    ### People say, the code says
 
-@app.cell(hide_code=True, expand_output=True)
-def _():
-    mo.md(
-        "### People say, the code says\n\n"
-        + page.summary.summary_table(page.summary.summary_misconceptions())
-    )
-    return
+    {page.summary.summary_table(page.summary.summary_misconceptions())}
 
-
-@app.cell(hide_code=True)
-def _():
-    _main = "https://github.com/thinking-machines-lab/tinker-cookbook/blob/main"
-    _code, _more = f"{_main}/tinker_cookbook", f"{_main}/tutorials"
-    mo.md(rf"""
     ### Where to go next
 
     - **Watch your own environment.** `sequence-extension FILE --max-datums 1` fails when a rollout

@@ -188,11 +188,14 @@ def playground_view(
     return mo.Html(f'<div class="seq-stage"><div>{panel}</div>{right}</div>')
 
 
-def playground_aftermath_fold(episode: Episode, diagnosis: Diagnosis) -> str:
+def playground_aftermath_fold(episode: Episode | str, diagnosis: Diagnosis | None) -> str:
     """What an episode became, to unfold: breaks, runs, and the facts as tables; HTML.
 
-    Single tokens only where another episode can be played: a static page has section 3's.
+    "" where there is no episode. Single tokens only where another one can be played: a static
+    page has section 3's.
     """
+    if isinstance(episode, str) or diagnosis is None:
+        return ""
     table = alignment_table(diagnosis.built, diagnosis.runs, diagnosis.rollout.vocab)
     drawn = [
         break_drawings_view(diagnosis),
