@@ -196,4 +196,4 @@ def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
             and row["left"] + 3 + cell_text_width(row["label"]) > line
         ]
         assert not crossing
-        assert above[0]["label"] in ("0 O", "O")
+        assert above[0]["label"] in ("0: O", "O")

@@ -509,7 +509,7 @@ def test_runs_grow_with_turns_not_with_tokens() -> None:
 def test_runs_are_named_where_there_is_room() -> None:
     found = diagnose(rollout_of(transition([1] * 5000, [2]), transition([3], [4] * 350)))
     rows = as_vega_reads(runs_chart(found.runs), "runs")
-    assert [row["label"] for row in rows] == ["turn 0 O", None, None, "A"]
+    assert [row["label"] for row in rows] == ["turn 0: O", None, None, "A"]
     # in a narrow window a name needs a longer bar
     assert [row["fits"] for row in rows] == ["yes", None, None, None]
     # up to the sign of a break only

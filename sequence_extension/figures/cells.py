@@ -96,7 +96,7 @@ def cell_stretches(
             continue
         turn, part = owner
         right = more[-1][2] if more else right
-        words = [part] if turn == before else [f"turn {turn} {part}", f"{turn} {part}", part]
+        words = [part] if turn == before else [f"turn {turn}: {part}", f"{turn}: {part}", part]
         room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
         label = next((word for word in words if cell_text_width(word) <= room), part[0])
         rows.append({"left": left, "right": right, "label": label})

@@ -19,7 +19,7 @@ from sequence_extension.figures.figure import (
 from sequence_extension.figures.palette import GREY, PALETTE
 
 SIDE, LARGEST = 170, 115  # pixels of the curves' height, and of the sides of the larger area
-CURVES, NAMES, AXIS = 150, 150, 52  # pixels of the curves, of their names, and left of them
+CURVES, NAMES, AXIS = 148, 138, 66  # pixels of the curves, of their names, and left of them
 FOOT = 40  # pixels below both
 LINE = 15  # pixels of a line of text
 PATTERNS = {
@@ -83,7 +83,9 @@ def cost_chart_curves_template() -> Mapping[str, Any]:
     """Tokens against turns, on the tables `curves` and `names`; once per process."""
     across = alt.Scale(range=[0, CURVES], nice=False)
     turns = alt.Axis(title="turns", tickCount=4, titleX=CURVES / 2)
-    tokens = alt.Axis(title=None, tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS)
+    tokens = alt.Axis(
+        title="inputs", tickCount=4, format=",d", minExtent=AXIS, maxExtent=AXIS, titleX=14 - AXIS
+    )
     curves = figure_table("curves", "turns", "tokens", "datums").encode(
         x=alt.X("turns:Q", scale=across, axis=turns), y=alt.Y("tokens:Q", axis=tokens)
     )

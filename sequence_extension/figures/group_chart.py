@@ -37,7 +37,7 @@ def group_chart_template() -> Mapping[str, Any]:
 
     axis = alt.Axis(
         orient="top", tickCount=5, format="~g", labelFlush=False, title="total reward",
-        titleAlign="left", titleAnchor=None, titleX=CELLS + SCALE + 4, titleY=-6, offset=-16,
+        titleAlign="left", titleAnchor=None, titleX=CELLS + SCALE + 16, titleY=-6, offset=-16,
     )  # fmt: skip
     scale = alt.Scale(range=[CELLS + 6, CELLS + SCALE - 6], zero=False, nice=False)
     bars = shown("bars", "reward", "mean").encode(x=alt.X("reward:Q", scale=scale, axis=axis))

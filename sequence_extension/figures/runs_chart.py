@@ -63,7 +63,7 @@ def runs_chart_bars(
     """The table `runs`: a bar per turn and part, with its name where this is clear of breaks."""
     rows = []
     for run in runs:
-        label = f"turn {run.turn} {run.part}" if run.part == "O" else run.part
+        label = f"turn {run.turn}: {run.part}" if run.part == "O" else run.part
         ahead = (at - run.start for datum, at, _ in breaks if datum == run.datum)
         free = min([run.length, *(at for at in ahead if at > 0)])
         room = draw.cell_text_width(label) + 14
