@@ -5,7 +5,6 @@
 3. As a script it prints nothing and exits 0.
 4. Alone, without the package, it says in one sentence what is missing.
 5. What stands before the first figure needs neither the cookbook nor pandas nor Altair.
-6. Five readers who arrive together at a cold start all get the first figure.
 """
 
 import ast
@@ -87,29 +86,6 @@ def test_the_first_screen_is_light(module: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120
     )
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_readers_who_arrive_together_all_get_the_figure() -> None:
-    """Invariant 6: threads of one process, as sessions of `marimo run` are."""
-    code = (
-        "import threading\n"
-        "from sequence_extension import page\n"
-        "start, got = threading.Barrier(5), []\n"
-        "def read():\n"
-        "    start.wait()\n"
-        "    try:\n"
-        "        got.append(page.idea.idea_figure().height > 0)\n"
-        "    except BaseException as error:\n"
-        "        got.append(repr(error))\n"
-        "threads = [threading.Thread(target=read) for _ in range(5)]\n"
-        "[thread.start() for thread in threads]\n"
-        "[thread.join() for thread in threads]\n"
-        "print(got)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=240
-    )
-    assert done.stdout.strip() == str([True] * 5), done.stderr
 
 
 def test_what_is_out_of_sight_waits_for_the_strips() -> None:
