@@ -6,9 +6,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from browser import (
@@ -204,16 +206,33 @@ def run_page(app: Reader) -> Iterator[Reader]:
     Tests before may have left something in the fields: a test either is alone with its section
     or sets first what it starts from.
     """
+    app.page.bring_to_front()
     app.page.set_viewport_size({"width": WIDTHS["wide"], "height": 900})
     app.rest()
     yield from unharmed(app)
 
 
 @pytest.fixture(scope="session")
-def phone(browser: Browser, run_server: Server) -> Iterator[Reader]:
-    """The one page of the app, opened in a narrow window, with a scenario that splits."""
-    with seat(browser, width=WIDTHS["narrow"]) as reader:
-        reader.open(run_server, "?scenario=removed")
+def phone_address() -> str:
+    """A scenario that splits, and the reward of its last turn is 7."""
+    from sequence_extension.editor.address import address_of
+    from sequence_extension.editor.scenarios import scenarios
+
+    scenario = scenarios()["removed"]
+    *others, last = scenario.drafts
+    parameters, _ = address_of(scenario, (*others, replace(last, reward="7")), "chat")
+    return "?" + urlencode(parameters)
+
+
+@pytest.fixture(scope="session")
+def phone(app: Reader, run_server: Server, phone_address: str) -> Iterator[Reader]:
+    """The one page of the app that was opened by an address, in a narrow window.
+
+    In the browser of the other page, which has loaded all: whoever is in front draws.
+    """
+    with app.neighbour() as reader:
+        reader.page.set_viewport_size({"width": WIDTHS["narrow"], "height": 900})
+        reader.open(run_server, phone_address)
         yield reader
         assert reader.faults == []
 
@@ -221,6 +240,7 @@ def phone(browser: Browser, run_server: Server) -> Iterator[Reader]:
 @pytest.fixture
 def phone_page(phone: Reader) -> Iterator[Reader]:
     """A reader who only reads, on a phone."""
+    phone.page.bring_to_front()
     yield from unharmed(phone)
 
 

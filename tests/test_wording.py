@@ -25,7 +25,12 @@ from sequence_extension.page.verdicts import verdict_list_view
 from sequence_extension.page.views import break_view
 from sequence_extension.remedies import remedy
 from sequence_extension.verdicts import verdicts
-from sequence_extension.wording import cause_sentence_wording, headline_wording, turn_wording
+from sequence_extension.wording import (
+    cause_sentence_wording,
+    cause_wording,
+    headline_wording,
+    turn_wording,
+)
 
 
 def test_verdicts_name_place_cause_and_remedy() -> None:
@@ -40,6 +45,19 @@ def test_verdicts_name_place_cause_and_remedy() -> None:
     assert "Cause: removed." in said
     assert "Remedy: " in said
     assert listed[1].item is not None
+
+
+def test_each_scenario_says_its_cause() -> None:
+    """The list says what the rules say."""
+    for scenario in scenarios().values():
+        found = diagnose(scenario_rollout(scenario))
+        told = verdict_list_view(verdicts(found)).text
+        lines = told.split('<li class="seq-verdict ')[1:]
+        for item in found.breaks:
+            (words,) = [line for line in lines if f"<b>Turn {item.turn}</b>" in line]
+            assert f"Cause: {cause_wording(item.cause)}." in words
+            assert f"At position {item.position} of {item.held}" in words
+            assert "Remedy: " in words
 
 
 def test_verdict_of_a_turn_that_extends_but_should_be_looked_at() -> None:
