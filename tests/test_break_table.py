@@ -197,3 +197,10 @@ def test_no_name_of_a_turn_crosses_the_line_of_a_break() -> None:
         ]
         assert not crossing
         assert above[0]["label"] in ("0: O", "O")
+
+
+def test_what_begins_at_a_break_names_its_turn() -> None:
+    """On a phone it is what is in view first."""
+    diagnosis = diagnose(make_rollout(([1, 2, 3], [4, 5, 6]), ([1, 2, 3, 6], [7])))
+    figure = break_chart(break_table(diagnosis, diagnosis.breaks[0]))
+    assert [row["label"] for row in figure.tables["turns"]] == ["turn 0: O", "turn 0: A"]

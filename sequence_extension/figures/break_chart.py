@@ -75,13 +75,10 @@ def break_chart_cell(row: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def break_chart(table: pd.DataFrame) -> Figure:
-    """A break drawn: the running sequence above, the next prompt below, aligned.
+    """A `break_table` drawn: the running sequence above, the next prompt below, aligned.
 
     What is missing on one side is an empty dashed place. The break is a red line with a cross
     and the words; the two elements that differ are framed.
-
-    Args:
-        table: From `break_table`.
     """
     rows = figure_records(table)
     columns = [[break_chart_cell(row, side) for side in SIDES] for row in rows]

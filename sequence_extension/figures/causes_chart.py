@@ -24,10 +24,9 @@ def causes_chart_template() -> Mapping[str, Any]:
         x=alt.X("turns:Q", axis=None, scale=alt.Scale(domainMin=0, nice=False)),
     )
     counts = bars.mark_text(**theme_text(align="left", dx=5, fontSize=13))
-    return alt.layer(
-        bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7}),
-        counts.encode(text=alt.Text("turns:Q", format=",")),
-    ).to_dict()
+    counts = counts.encode(text=alt.Text("turns:Q", format=","))
+    bars = bars.mark_bar(color=RED, cornerRadiusEnd=3, height={"band": 0.7})
+    return alt.layer(bars, counts).to_dict()
 
 
 def causes_chart(causes: Mapping[str, int]) -> Figure:

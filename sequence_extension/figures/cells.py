@@ -96,7 +96,9 @@ def cell_stretches(
             continue
         turn, part = owner
         right = more[-1][2] if more else right
-        words = [part] if turn == before else [f"turn {turn}: {part}", f"{turn}: {part}", part]
+        words = [f"turn {turn}: {part}", f"{turn}: {part}", part]
+        if turn == before and left not in breaks:  # what is right of a break may be all in view
+            words = [part]
         room = min([right, *(at - 8 for at in breaks if left < at < right)]) - left
         label = next((word for word in words if cell_text_width(word) <= room), part[0])
         rows.append({"left": left, "right": right, "label": label})

@@ -143,14 +143,10 @@ def cost_chart_curves(growth: pd.DataFrame, laws: pd.DataFrame) -> Figure:
 
 
 def cost_charts(growth: pd.DataFrame, laws: pd.DataFrame) -> tuple[Figure, Figure]:
-    """What is read once and what is read again, as two areas; and how both grow.
+    """What is read once and again, as two areas; and a `growth_table` with its `growth_law`.
 
     The areas are those of this rollout's own breaks where it has some, else of a break in
     every turn, at the largest number of turns.
-
-    Args:
-        growth: From `growth_table`.
-        laws: From `growth_law`.
     """
     tokens = dict(zip(laws["pattern"], laws["tokens"], strict=True))
     once = int(tokens["extends"])

@@ -107,13 +107,10 @@ def group_chart_rows(
 
 
 def group_chart(table: pd.DataFrame) -> Figure:
-    """Rewards around the group mean, and below each the target tokens with their advantage.
+    """A `group_table` drawn: rewards around the mean, and the target tokens with their advantage.
 
     A bar goes from the group mean to the member's total reward: its length is the advantage.
     Below it the cells of each datum; each cell is a target token.
-
-    Args:
-        table: From `group_table`.
     """
     by_letter = itertools.groupby(figure_records(table), key=operator.itemgetter("letter"))
     members = [

@@ -174,16 +174,11 @@ def matrix_chart_rows(groups: pd.DataFrame) -> dict[str, Rows]:
 def matrix_chart(
     table: pd.DataFrame, groups: pd.DataFrame, first: tuple[str, str] = ("qwen3", "reasoning")
 ) -> Figure:
-    """Renderers against policies: datums over turns, and whether the claim held.
+    """A `matrix_table` with its `matrix_table_groups`: datums over turns, and if claims held.
 
     Colour says what the mark says: a cross where extension is claimed and the rollout splits,
     a plus where it is not claimed and the rollout stays one datum, a dot for an expected
-    split. A click on a cell, or the menus, show what is behind it.
-
-    Args:
-        table: Of `matrix_table`.
-        groups: Of `matrix_table_groups`.
-        first: Renderer and policy of the cell that is chosen at first, if there is one.
+    split. The cell of `first`, then that of a click or of the menus, is told below.
     """
     parts = (groups["claims"] != groups["claims"].shift()).cumsum()
     groups = groups.assign(place=groups.index + parts)  # a row for the name of each part

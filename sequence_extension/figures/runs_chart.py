@@ -41,9 +41,7 @@ def runs_chart_template() -> Mapping[str, Any]:
     # a name stands where it fits
     names = starts.transform_filter(f"datum.label && (datum.fits || width >= {ROOMY})")
     slants = again.encode(
-        x2="end:Q",
-        y=alt.Y("datum:O", bandPosition=1),
-        y2=alt.Y2("datum:O", bandPosition=0),
+        x2="end:Q", y=alt.Y("datum:O", bandPosition=1), y2=alt.Y2("datum:O", bandPosition=0)
     )
     breaks = figure_table("breaks", "datum", "start").encode(x=x, y=y, tooltip="words:N")
     layers = alt.layer(

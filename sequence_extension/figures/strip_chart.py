@@ -154,12 +154,9 @@ def strip_chart(
     token has no place as a target, the last none as an input; both places are drawn empty.
 
     Args:
-        table: Rows of `alignment_table` for one datum, or a `window` of them.
+        table: Rows of `alignment_table` for one datum (else a ValueError), or a window of them.
         breaks: Of `break_table_marks`: where a later turn left a datum.
         template: Another declaration than `declare_strip`, on the same tables, as `to_dict()`.
-
-    Raises:
-        ValueError: The table holds another number of datums than one.
     """
     datums = table["datum"].unique().tolist()
     if len(datums) != 1:
