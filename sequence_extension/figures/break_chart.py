@@ -21,8 +21,10 @@ from sequence_extension.text import count_text
 
 # Rows of the figure; a name may stand once only, hence the blank.
 BREAK_LANES = ["turn", "position", "held so far", "next prompt", "position "]
-MARKS = {"expected": "held", "got": "new"}
-SIDES = {"held": ("held so far", "position"), "new": ("next prompt", "position ")}
+SIDES = {  # of the table: rows of cells and of positions, and the mark at the break
+    "held": ("held so far", "position", "expected"),
+    "new": ("next prompt", "position ", "got"),
+}
 GONE = {
     "removed": "of the held sequence missing in the new observation",
     "inserted": "of the new observation not in the held sequence",
@@ -51,7 +53,7 @@ def break_chart_template() -> Mapping[str, Any]:
             cells.transform_filter(alt.datum.lane == side)
             .mark_text(**theme_text())
             .encode(y=alt.YDatum(lane), text="index:N")
-            for side, lane in SIDES.values()
+            for side, lane, _ in SIDES.values()
         ),
         *draw.cell_break_layers(
             alt.YDatum("turn", bandPosition=0), alt.Y2Datum("next prompt", bandPosition=1)
@@ -61,13 +63,13 @@ def break_chart_template() -> Mapping[str, Any]:
 
 def break_chart_cell(row: Mapping[str, Any], side: str) -> dict[str, Any]:
     """One side ("held" or "new") of a row of `break_table`; what it lacks is an empty place."""
-    cell = {"lane": SIDES[side][0], "kind": ".", "label": "", "id": "", "index": ""}
+    lane, _, mark = SIDES[side]
+    cell = {"lane": lane, "kind": ".", "label": "", "id": "", "index": ""}
     cell |= {"what": row["kind"], "framed": ""}
     index, identifier = row[f"{side}_index"], row[f"{side}_id"]
     if index and row["count"] > 1:
         cell |= {"kind": "0", "label": f"{row['count']} more"}
     elif index and identifier:
-        mark = "expected" if side == "held" else "got"
         cell |= {"kind": row["part"] if side == "held" else "O", "id": identifier, "index": index}
         cell["label"] = draw.cell_label(identifier, row[f"{side}_text"])
         cell["framed"] = "yes" * (mark in row["mark"])
@@ -117,7 +119,7 @@ def break_chart_label(rows: Rows) -> str:
     """The label at the break: position, expected and got."""
     marked = {
         mark: (draw.cell_label(row[f"{side}_id"], row[f"{side}_text"]), row[f"{side}_index"])
-        for mark, side in MARKS.items()
+        for side, (_, _, mark) in SIDES.items()
         for row in rows
         if mark in row["mark"]
     }

@@ -23,8 +23,8 @@ from sequence_extension.text import visible_text
 GAP = 2  # pixels between two cells
 EDGE = 8  # pixels left of the first one, for half the sign of a break
 LANE, TOP = 28, 24  # pixels of a lane, and above the first one, for the words at a break
-# Pixels of a letter at 12 pixels' size in the widest of the common sans-serif fonts.
-NARROW, WIDE = frozenset("ijlI.,:;'|! ()[]{}ft/"), frozenset("mwMW@%<>+=_—…␣↵⇥")
+# Pixels of a letter, if not as most are, at 12 pixels' size in the widest of the common fonts.
+LETTERS = dict.fromkeys("ijlI.,:;'|! ()[]{}ft/", 5) | dict.fromkeys("mwMW@%<>+=_—…␣↵⇥", 12)
 
 # Kinds whose label has the colour of the page.
 PALE = [kind for kind, look in LOOKS.items() if look["ink"] == "currentColor"]
@@ -41,12 +41,7 @@ FILL, INK = alt.Fill("kind:N", scale=FILLS), alt.Color("kind:N", scale=INKS)
 @lru_cache(maxsize=10_000)
 def cell_text_width(text: str) -> int:
     """Pixels that a text takes at most, in the fonts that readers have."""
-    return round(
-        sum(
-            5 if char in NARROW else 12 if char in WIDE else 7.7 if char < "\u0300" else 12.5
-            for char in text
-        )
-    )
+    return round(sum(LETTERS.get(char, 7.7 if char < "\u0300" else 12.5) for char in text))
 
 
 @lru_cache(maxsize=10_000)

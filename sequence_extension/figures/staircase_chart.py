@@ -113,11 +113,9 @@ def staircase_chart_turn(turn: Turn, y: int, opens: bool) -> dict[str, Rows]:
         if before := cells[: sum(kept[: turn.shared])]:
             edge, line = before[-1]["right"] + 1, before[-1]["y"]
         breaks.append({"turn": turn.turn, "x": x + 7, "y": top, "edge": edge, "line": line})
+    bracket = {"left": 3, "right": 8, "top": top - 8, "bottom": y + 14}
     return {
-        "turns": [
-            {"turn": turn.turn, "datum": turn.datum}
-            | {"left": 3, "right": 8, "top": top - 8, "bottom": y + 14}
-        ],
+        "turns": [{"turn": turn.turn, "datum": turn.datum, **bracket}],
         "words": [
             {"turn": turn.turn, "shown": "", "bold": "", "x": x, "y": y, "words": text}
             for x, y, text in words
