@@ -22,6 +22,7 @@ SIDE, LARGEST = 170, 115  # pixels of the curves' height, and of the sides of th
 CURVES, NAMES, AXIS = 148, 138, 66  # pixels of the curves, of their names, and left of them
 FOOT = 40  # pixels below both
 LINE = 15  # pixels of a line of text
+MEASURE = "what extending costs"
 PATTERNS = {
     "extends": ("#0083C4", [1, 0], "circle"),
     "splits every turn": ("#C75A00", [8, 3], "triangle-up"),
@@ -61,16 +62,16 @@ def cost_chart_areas(once: int, total: int) -> Figure:
         {"x": 0, "y": SIDE, "name": "read once", "tokens": once},
         {"x": second, "y": SIDE, "name": "read again", "tokens": total - once},
     ]
-    # above both: the larger area leaves room for two lines
-    above = f"together {total / once:.1f} times\nwhat extending costs"
     words = [
-        *((area["x"], SIDE + 14, f"{area['name']}\n{area['tokens']:,}") for area in areas),
-        (0, 10, above),
+        {"x": area["x"], "y": SIDE + 14, "words": f"{area['name']}\n{area['tokens']:,}"}
+        for area in areas
     ]
-    width, height = max(second + LARGEST, draw.cell_text_width("what extending costs")), SIDE + FOOT
+    # above both: the larger area leaves room for two lines
+    words.append({"x": 0, "y": 10, "words": f"together {total / once:.1f} times\n{MEASURE}"})
+    width, height = max(second + LARGEST, draw.cell_text_width(MEASURE)), SIDE + FOOT
     return Figure(
         cost_chart_areas_template(),
-        {"areas": areas, "words": [{"x": x, "y": y, "words": text} for x, y, text in words]},
+        {"areas": areas, "words": words},
         description=f"Two areas: {once:,} inputs read once, {total - once:,} read again.",
         width=width,
         height=height,
