@@ -34,14 +34,17 @@ def interleaved(draw: st.DrawFn, flawed: bool = False) -> Trajectory:
     element = st.one_of(st.integers(0, 3), st.just(FRAME))
     pasts: list[list[Any]] = [[]]
     turns: list[Any] = []
-    serial = 0
+    serial = debt = 0
     for _ in range(draw(st.integers(1, 8))):
-        past = draw(st.sampled_from(pasts))
+        past = draw(st.sampled_from([*pasts, *pasts[-1:] * (3 if flawed else 0)]))
         added = draw(st.lists(element, max_size=3))
         observation = [*past, *added]
-        least = 0 if flawed else 1 if observation else 2
+        least = 1 if observation else 2
+        least -= flawed and draw(st.integers(0, 4)) == 0
         action = draw(st.lists(st.integers(0, 3), min_size=least, max_size=3))
-        excess = draw(st.sampled_from([0, 0, 0, 1, -1])) if flawed else 0
+        # what is too many here may be missing in the next turn: only then is a datum made of it
+        excess = draw(st.sampled_from([-debt] * 9 + [1, -1])) if flawed else 0
+        debt += excess
         logprobs = [-(serial + k + 1) / 1024 for k in range(max(0, len(action) + excess))]
         serial += len(logprobs)
         turns.append(make_turn(observation, action, logprobs, masked=draw(st.integers(0, 4)) == 0))
