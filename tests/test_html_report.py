@@ -13,7 +13,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from bench_files import long_rollout
@@ -65,9 +65,17 @@ def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return write
 
 
-def test_page_needs_nothing_else(write: Any) -> None:
+@pytest.fixture(scope="module")
+def cases_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of all cases."""
+    target = tmp_path_factory.mktemp("cases") / "page.html"
+    assert main([str(CASES), "--html", str(target)]) == 0
+    return target.read_text(encoding="utf-8")
+
+
+def test_page_needs_nothing_else(cases_page: str) -> None:
     """Invariants 1 and 2: every link leads to a place in it, no id stands twice."""
-    page = write(CASES.read_bytes())
+    page = cases_page
     seen = Seen(page)
     assert "script" not in seen.tags
     assert seen.tags.count("svg") > 12
@@ -133,12 +141,10 @@ def test_a_page_that_cannot_be_written_is_named(
     assert case.read_bytes() == line
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page_opens_with_the_network_cut(write: Any, browser: Browser, scheme: Any) -> None:
+def test_page_opens_with_the_network_cut(cases_page: str, browser: Browser) -> None:
     """Invariants 1 and 2: no request, no error; text of figures has the page's colour."""
-    page = write(CASES.read_bytes())
     context = browser.new_context(
-        offline=True, color_scheme=scheme, viewport={"width": 390, "height": 800}
+        offline=True, color_scheme="dark", viewport={"width": 390, "height": 800}
     )
     asked: list[str] = []
     faults: list[str] = []
@@ -152,20 +158,23 @@ def test_page_opens_with_the_network_cut(write: Any, browser: Browser, scheme: A
         tab.on("request", note)
         tab.on("console", lambda message: faults.append(message.text))
         tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.set_content(page)
+        tab.set_content(cases_page)
         assert (asked, faults) == ([], [])
         assert tab.locator("svg").count() > 12
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-        body, ground, text = tab.evaluate(
-            """() => {
-              const words = [...document.querySelectorAll("svg text")]
-                .find(text => text.getAttribute("fill") === "currentColor");
-              const page = getComputedStyle(document.body);
-              return [page.color, page.backgroundColor, getComputedStyle(words).fill];
-            }"""
-        )
-        assert text == body
-        assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
+        schemes: list[Literal["light", "dark"]] = ["dark", "light"]
+        for scheme in schemes:
+            tab.emulate_media(color_scheme=scheme)
+            body, ground, text = tab.evaluate(
+                """() => {
+                  const words = [...document.querySelectorAll("svg text")]
+                    .find(text => text.getAttribute("fill") === "currentColor");
+                  const page = getComputedStyle(document.body);
+                  return [page.color, page.backgroundColor, getComputedStyle(words).fill];
+                }"""
+            )
+            assert text == body
+            assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
         tab.locator("a[href='#rollout-3']").click()
         assert tab.locator("#rollout-3").is_visible()
         tab.set_viewport_size({"width": 1280, "height": 900})  # the tables fit a wide window
