@@ -46,9 +46,9 @@ def _():
     mo.md(r"""
     # Tutorial 404: Sequence extension in multi-turn RL
 
-    In multi-turn RL a model plays a *rollout*, a conversation in which it speaks several times. It
-    is trained on *datums*, sequences that the cookbook of Tinker, a training service, makes of the
-    rollout: one if each prompt repeats the prompt and answer before it, several if not.
+    In multi-turn RL a model speaks several times in one conversation, a *rollout*. The cookbook of
+    Tinker, a training service, cuts rollouts into *datums*, the sequences that are trained on. As
+    long as each prompt repeats the prompt and answer before it, one datum holds the whole rollout.
     """)
     return
 
@@ -91,12 +91,14 @@ def _():
     **In short: as long as each observation repeats all that was seen and said before, all turns
     become one datum; where it does not, a new datum begins.**
 
-    Each turn the model sees a prompt, the *observation*, and answers it, the *action*. The
-    cookbook's `trajectory_to_data` holds one running sequence, observation and action tokens
-    together, and asks whether it is a *prefix* of the next observation: whether that starts with
-    it. If so, only what is new is appended; if not, the turn *splits*: the datum is closed and
-    another begins. Only actions are trained (section 6 has an exception), and `mask` marks them
-    with 1; a turn whose answer did not parse can be *masked*: 0 throughout.
+    In each turn the model sees a prompt, the *observation*, and writes an answer, the *action*.
+    The cookbook's `trajectory_to_data` keeps one *running sequence*, all observation and action
+    tokens so far. Of this sequence it asks whether it is a *prefix* of the next observation: does
+    the next observation begin with exactly these tokens? If so, only what is new is appended. If
+    not, the turn *splits*: the datum is closed and another begins.
+
+    Only actions are trained (section 6 has an exception): `mask` is 1 on their tokens and 0 on all
+    others. A turn whose answer did not parse can be *masked*: 0 throughout.
     """)
     mo.Html(page.idea.idea_table_html() + _prose.text)
     return
@@ -157,12 +159,17 @@ def _():
     _prose = mo.md(r"""
     ### Now change it
 
-    Click a token to replace it, to put one before it, or to delete it. Change an early action,
-    and every later turn that carries it over changes with it; change a grey token, one that is
-    carried over, and its turn splits. The menu holds section 1's scenarios, and some that are
-    longer or never split. Sections 3 to 5 follow what you build here.
+    <div class="paragraph seq-static-only">Tokens can be changed where this page runs as an app or
+    in marimo's editor. Here stand the three turns from above; sections 3 to 5 show what becomes
+    of them.</div>
+    <div class="paragraph seq-live-only">Click a token to replace it, to put one before it, or to
+    delete it. Change an early action, and every later turn that carries it over changes with it;
+    change a grey token, one that is carried over, and its turn splits. The menu holds section 1's
+    scenarios, and some that are longer or never split. Sections 3 to 5 follow what you build
+    here.</div>
 
     /// details | What can be typed
+        attrs: {class: seq-live-only}
 
     - **Tokens**: ids with spaces or commas between them; `image(name, 4)` is an image.
     - **Changes to the history**, by the positions at the turn before: `7: 13` replaces a
@@ -233,14 +240,18 @@ def _():
 
     Each target is the next input, so every token moves one place to the left when it becomes a
     target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the
-    mask under the token itself, and gives the first token an entry that does not exist. So an
-    action that opens a datum, after an empty observation, is not trained on its first token.
+    mask under the token itself, and gives the first token an entry that does not exist. The first
+    token of a datum is never a target; so an action that opens a datum, after an empty
+    observation, is not trained on its first token.
 
     What decides the gradient is `advantages`: `trajectory_to_data` sets them to 0 on observation
     tokens. `mask` is taken out before `forward_backward`, the call that computes the loss and its
-    gradient on Tinker's servers; it serves metrics and the KL penalty (section 6), which holds
-    the model near the one it started from. Logprobs are counted per datum only: one too few in a
-    turn and one too many in the next pass, and stand at the wrong tokens.
+    gradient on Tinker's servers; it serves metrics and the KL penalty (section 6), which keeps
+    the model near the one it started from.
+
+    Logprobs are not checked turn by turn: only their number in the whole datum must be right. With
+    one too few in one turn and one too many in the next there is no error, and some stand at the
+    wrong tokens.
     """)
     return
 
@@ -318,8 +329,8 @@ def _():
     ## 4. Why did it split?
 
     **In short: a turn splits when its observation does not start with the whole running
-    sequence; the first difference, the *break*, shows where, and the cheapest edit behind it
-    shows why.**
+    sequence; the first difference, the *break*, shows where, and what was removed or inserted
+    there, why.**
     """)
     return
 
@@ -367,13 +378,13 @@ def _():
     for the whole history again.**
 
     No sampled token is trained twice after a split, but the shared prefix goes through the model
-    once more, as context with mask 0. Counted are the inputs of training, not of sampling.
+    once more, as context with mask 0. The figure counts inputs of training, not of sampling.
 
-    A split changes no gradient where the loss is a sum over tokens, as Tinker documents
-    `importance_sampling`, the default. A trainer that averages per sequence gives a rollout of N
-    datums N times the weight. And the cookbook's `train_step` cuts the list of datums into
-    `num_substeps` parts, 1 by default; where there are more, those of one rollout may meet
-    different optimizer steps.
+    Where the loss is a sum over tokens, a split changes no gradient; Tinker documents its default
+    loss, `importance_sampling`, as such a sum. A trainer that averages per sequence gives a
+    rollout of N datums N times the weight. And if `num_substeps` is more than its default of 1,
+    the cookbook makes several optimizer steps of one batch, and the datums of a rollout may fall
+    into different ones.
     """)
     return
 
@@ -540,9 +551,9 @@ def _(sums_data, sums_trajectory):
                 f"and truncation. {page.playground.playground_menu_finding()} Where the next "
                 "prompt is over budget, `context_overflow_reward` takes the place of the last "
                 "turn's "
-                "own reward. Where the first one is, nothing is trained, but that reward counts "
-                "in the "
-                "group; its stop reason is `max_tokens`, as that of a cut answer."
+                "own reward. If already the first prompt is over budget, nothing is trained, but "
+                "that reward still counts in the group; the stop reason is then `max_tokens`, the "
+                "same as for a cut answer."
             ),
             env_menu,
             mo.Html(
@@ -666,7 +677,8 @@ def _():
 
     **In short: keep the tokens that were sampled.** `TokenPreservingEnv` takes the place of
     `EnvFromMessageEnv`. Its next prompt is the running sequence and what the renderer writes
-    *behind* the answer: the rest of its end, the new messages, the header of the next answer.
+    *behind* the answer: its end token where that is missing, the new messages, the header of the
+    next answer.
     """)
     return
 
@@ -692,13 +704,14 @@ def _(kept_data, sums_data):
     _printed = page.html.printed_html(page.comparison.comparison_printout(sums_data, kept_data))
     _prose = mo.md(rf"""
     Where it cannot tell for certain what follows, it renders anew, as the cookbook does, and
-    says so in the step's metrics (`token_preserving/fallback`): the environment changed earlier
-    messages or the answer, or the answer ends in a way that its renderer does not write.
+    counts that in the step's metrics (`token_preserving/fallback`). So it does where the
+    environment changed earlier messages or the answer, or where the answer ends in a way that its
+    renderer does not write.
 
     **What changes for the model:** it sees its earlier reasoning, which its chat template would
     have hidden, and the prompt grows by it, also towards `max_trajectory_tokens`. Training stays
-    true to what was sampled either way. Do not use it where the model must act in production as
-    its template writes history, or where old reasoning would crowd out the task.
+    true to what was sampled either way. Do not use it where the model will later see history as
+    its template writes it, or where old reasoning would crowd out the task.
 
     {page.comparison.comparison_prose()}
 
@@ -781,10 +794,10 @@ def _():
     **In short: load what your environment recorded, and read how many datums each rollout
     becomes, which token broke the prefix, and what that costs.**
 
-    Any training loop inside the cookbook's `capture_to_store(...)` records what this reads (where
-    it plays several rollouts, name each with `capture(group_idx=..., traj_idx=...)`); in a
-    terminal, `sequence-extension FILE` says the same. Without a file the text counts; it starts
-    as an example.
+    To record rollouts, run your training loop inside the cookbook's `capture_to_store(...)`; if it
+    plays several, name each one with `capture(group_idx=..., traj_idx=...)`. Then load the file,
+    or paste its text over the example below. In a terminal, `sequence-extension FILE` says the
+    same.
     """)
     own_upload = mo.ui.file(
         filetypes=[".json", ".jsonl", ".ndjson", ".txt"],

@@ -557,7 +557,7 @@ def test_scenarios_show_their_causes_and_move_nothing(run_page: Reader) -> None:
             expect(words).to_contain_text(f"At position {found.position} of {found.held}")
         if not breaks:
             sentence = run_page.page.get_by_text(
-                "An example, until a turn of yours splits", exact=False
+                "An example, as section 2's turns do not split", exact=False
             ).first
             expect(sentence).to_be_visible()
         for name, height in section_heights(run_page).items():

@@ -160,15 +160,19 @@ def test_story_is_complete_and_says_what_needs_a_kernel(story_page: Reader) -> N
         *(str(number) for number in range(1, SECTIONS)),
         "Summary",
     ]
-    note = page.locator(".seq-static-only")
+    note = page.locator(".seq-note.seq-static-only")
     expect(note).to_have_count(1)
     expect(note).to_be_visible()
     # It stands before the first field that does nothing.
     top = note.bounding_box()
-    first_field = page.locator(".turns-editor select").first.bounding_box()
+    first_field = page.locator(".seq-controls").first.bounding_box()
     assert top is not None
     assert first_field is not None
     assert top["y"] < first_field["y"]
+    # Sections 2 and 6 have no controls here, and speak of none.
+    assert page.locator(".turns-editor button:visible").count() == 0
+    for words in ("Click a token", "in the menu above", "Undo"):
+        assert page.get_by_text(words).filter(visible=True).count() == 0, words
     # Where the text speaks of code, the code is there.
     for words in ("traj_advantage=1.0", "compute_advantages(", "do_single_rollout("):
         assert page.locator(".codehilite:visible", has_text=words).count() >= 1, words

@@ -122,8 +122,8 @@ def comparison_prose() -> str:
     """What a renderer that keeps reasoning cures, and what it does not; markdown."""
     kept, nothing_else = comparison_keeping_renderers(page_matrix())
     return (
-        f"With {len(kept)} renderers the `reasoning` pupil's rollout stays one datum as it is, "
-        f"since they write reasoning back into history. They cure that cause alone: with "
+        f"With {len(kept)} renderers the `reasoning` pupil's rollout stays one datum even without "
+        f"it, since they write reasoning back into history. They cure that cause alone: with "
         f"{len(nothing_else)} of them the rollout of every other pupil splits."
         f"\n\n/// details | Those {len(kept)} renderers\n\n"
         f"{comparison_names(name for name in kept if name not in nothing_else)}; and, with every "

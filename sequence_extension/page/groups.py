@@ -118,8 +118,9 @@ def group_mask_html() -> str:
 
 `train_step` takes {" and ".join(f"`{name}`" for name in removed)} out of every datum before
 `forward_backward`. The *policy gradient* of a token is its advantage times the gradient of its
-logprob, so `mask` 1 does not promise one: give {", ".join(equal.letters)} the same reward (“All
-the same” in the menu above), and `mask` is 1 on {ones} targets while {advantages}.
+logprob, so `mask` 1 does not promise one: give {", ".join(equal.letters)} the same reward<span
+class="seq-live-only"> (“All the same” in the menu above)</span>, and `mask` is 1 on {ones} targets
+while {advantages}.
 
 Nor does `mask` 0 promise none. A KL penalty adds to the advantage at p
 

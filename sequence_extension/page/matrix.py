@@ -166,9 +166,9 @@ def matrix_prose_view(table: pd.DataFrame) -> mo.Html:
         "renderers claim extension. The claim cannot vouch for tokens that no renderer would "
         f'write. What each pupil does:\n\n<ul class="seq-pupils">{pupils}</ul>'
         f"\n\n**Why whole rows split.** With {sum(reasons.values())} renderers no pupil's rollout "
-        "stays one datum: the next prompt is written from the messages, and writes the old turn "
-        f'otherwise. Of these\n\n<ul class="seq-reasons">{listed}</ul>'
-        "\n\nThe templates are each family's own, the vocabulary is one for all: what hangs on "
+        "stays one datum: the next prompt is written anew from the messages, and the old turn "
+        f'comes out differently. Of these\n\n<ul class="seq-reasons">{listed}</ul>'
+        "\n\nEach family has its own template here, but all share one vocabulary: what depends on "
         "where a tokenizer cuts (`respelled`, `no_space`, `whitespace`) can differ for your model."
     )
 

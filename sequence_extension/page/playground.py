@@ -132,7 +132,7 @@ def playground_model_field() -> Any:
         placeholder="Qwen/Qwen3-8B",
         label=f"A model of the Hugging Face hub (needs a network){folder}, for its own tokens",
         full_width=True,
-    ).form(submit_button_label="Load its tokenizer")
+    ).form(submit_button_label="Load its tokenizer", bordered=False)
 
 
 def playground_tokenizer(name: str | None) -> tuple[Any, Any]:

@@ -65,7 +65,7 @@ def quiz_forms() -> Any:
         {
             question.key: mo.ui.radio(
                 options={option.replace("`", ""): option for option in question.options},
-                label=f'<span class="sr-only">Question {number}: </span>Your answer',
+                label=f'<span class="sr-only">Your answer to question {number}</span>',
             ).form(
                 submit_button_label="Check",
                 bordered=False,

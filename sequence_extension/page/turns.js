@@ -64,9 +64,10 @@ function render({ model, el }) {
   outcome.setAttribute("role", "status");
   menu.onchange = () => load(menu.value);
   add.className = "add";
+  const bar = make("div", { className: "bar" }, make("label", {}, "Scenario ", menu), back, reset);
   el.replaceChildren(make("div", { className: `turns-editor${dead ? "" : " live"}` },
-    make("div", { className: "bar" }, make("label", {}, "Scenario ", menu), back, reset),
-    lesson, turns, ...(dead ? [] : [add]), make("div", { className: "foot" }, outcome)));
+    ...(dead ? [] : [bar]), lesson, turns, ...(dead ? [] : [add]),
+    make("div", { className: "foot" }, outcome)));
 
   function send(click, keep = true) {
     if (waiting && !click) { timer ||= setTimeout(retry, 50, keep); return; }
@@ -143,16 +144,15 @@ function render({ model, el }) {
         own.drafts.splice(turn, 1);
         unfolded.clear();
       });
-      const next = turns.children[Math.min(turn, own.drafts.length - 1)].querySelector(".row > button");
+      const next = turns.children[Math.min(turn, own.drafts.length - 1)].querySelector(".under > button");
       (next.disabled ? add : next).focus();
     });
-    remove.disabled = dead || own.drafts.length === 1;
+    remove.disabled = own.drafts.length === 1;
     return make("fieldset", {},
       make("legend", {}, `Turn ${turn} `, make("span")),
-      make("div", { className: "row" },
-        Object.assign(make("div", { className: "chips" }), { onkeydown: (e) => keys(e, turn) }),
-        remove),
-      make("div", { className: "hand" }), fold);
+      Object.assign(make("div", { className: "chips" }), { onkeydown: (e) => keys(e, turn) }),
+      make("div", { className: "hand" }),
+      make("div", { className: "under" }, fold, ...(dead ? [] : [remove])));
   }
   function draw() {
     menu.value = own.scenario;
@@ -268,6 +268,7 @@ function render({ model, el }) {
         button("Delete", () => go("delete"))];
       hand.replaceChildren(
         make("span", { textContent: `Position ${position}${open.insert ? ", new token" : ""} ` }), input,
+        make("small", { textContent: "a token id, or ids with spaces" }),
         ...buttons, button("Cancel", close),
         make("p", { className: "issue bad", innerHTML: view.click_issue ?? "" }));
     });

@@ -262,7 +262,7 @@ def upload_tokenizer_field() -> Any:
         label="Tokenizer, for the texts of tokens and `retokenised`: a model of the Hugging Face "
         "hub (needs a network), or a folder",
         full_width=True,
-    ).form(submit_button_label="Load it")
+    ).form(submit_button_label="Load it", bordered=False)
 
 
 def upload_field_texts(name: str | None) -> tuple[Mapping[int, str] | None, mo.Html | None]:

@@ -36,7 +36,7 @@ def verdict_breaks_view(diagnosis: Diagnosis) -> mo.Html:
     else:
         scenario = scenarios()[EXAMPLE]
         lead = note_html(
-            f"An example, until a turn of yours splits: “{scenario.title}”. {scenario.lesson}"
+            f"An example, as section 2's turns do not split: “{scenario.title}”. {scenario.lesson}"
         )
         first = verdicts_view_example().breaks[0]
         figure = break_view(
@@ -50,7 +50,7 @@ def verdict_breaks_view(diagnosis: Diagnosis) -> mo.Html:
 def verdicts_view(diagnosis: Diagnosis) -> Any:
     """A verdict per turn, and whether another order would have given fewer datums."""
     lineage = lineage_wording(diagnosis)
-    lead = mo.md("### Your trajectory, turn by turn")
+    lead = mo.md("### Section 2's trajectory, turn by turn")
     listed = (note_html(lineage).text if lineage else "") + verdict_list_view(
         verdicts(diagnosis)
     ).text
