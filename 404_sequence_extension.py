@@ -15,7 +15,6 @@ app = marimo.App(
 )
 
 with app.setup(hide_code=True):
-    import html
     import os
 
     import marimo as mo
@@ -62,9 +61,16 @@ def first_figure():
 
 
 @app.cell(hide_code=True)
-def _():
+def first_table():
+    # apart from the prose below, which the app shows before any cell has run; its place is kept
     page.live.wait_for_live_browser()
-    _prose = mo.md(r"""
+    mo.Html(page.idea.idea_table_html())
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
     **How to read it.** Each section holds one idea, in short on its first line, and one figure
     that makes its point without a click. Turns and tokens count from 0. Every number was computed
     when this page was made, from what the installed `tinker-cookbook` returned.
@@ -100,7 +106,6 @@ def _():
     Only actions are trained (section 6 has an exception): `mask` is 1 on their tokens and 0 on all
     others. A turn whose answer did not parse can be *masked*: 0 throughout.
     """)
-    mo.Html(page.idea.idea_table_html() + _prose.text)
     return
 
 
@@ -212,20 +217,10 @@ def _(build_now, strips_drawn):
     if build_now.serial:
         page.live.wait_for_live_browser(0.12)
     settled = strips_drawn
-    # Only where readers have an address of their own; in the editor it belongs to marimo.
-    # Written through a local name: cells that refer to the parameters would run again.
-    _note = ""
-    if mo.app_meta().mode == "run":
-        _wanted, _note = editor.address.address_of(
-            build_now.scenario, build_now.drafts, next(iter(editor.scenarios.scenarios()))
-        )
-        _parameters = mo.query_params()
-        for _key, _value in _wanted.items():
-            if _value is None and _key in _parameters:
-                _parameters.remove(_key)
-            elif _value is not None and _parameters.get(_key) != _value:
-                _parameters.set(_key, _value)
-    _hint = f'<p class="seq-hint">{html.escape(_note)}</p>' if _note else ""
+    _wanted, _note = editor.address.address_of(
+        build_now.scenario, build_now.drafts, next(iter(editor.scenarios.scenarios()))
+    )
+    _hint = page.live.write_live_address(_wanted, _note)
     mo.Html(_hint + page.editing.editing_code_folds(settled.rollout))
     return (settled,)
 
@@ -414,7 +409,7 @@ def _():
     )
     group_reset = mo.ui.button(label="Reset rewards", value=0, on_click=lambda clicks: clicks + 1)
     _panel = page.html.control_panel_html({"preset": group_preset, "reset": group_reset})
-    mo.Html(_prose.text + _panel.text)
+    mo.Html(f'{_prose.text}<div class="seq-live-only">{_panel}</div>')
     return group_preset, group_reset
 
 

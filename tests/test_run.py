@@ -218,6 +218,7 @@ def test_a_clicked_token_is_replaced_inserted_and_deleted(editor: Reader) -> Non
     page = editor.page
     hand = turn(page, 0).locator(".hand")
     chip(page, 0, 5).click()
+    expect(hand).to_contain_text("a token id, or ids with spaces")
     hand.get_by_role("textbox").fill("999")
     with editor.answer():
         hand.get_by_role("button", name="Replace", exact=True).click()
@@ -325,6 +326,12 @@ def test_what_a_reader_adds_moves_nothing_below(run_page: Reader, width: int) ->
         "all => all.forEach((fold) => { fold.open = false; })"
     )
     heights = [section_heights(run_page)["2. Build a trajectory"]]
+    for scenario in ("Clock in the system prompt", "Sub-agent in between", DEFAULT):
+        run_page.load(scenario)
+        heights.append(section_heights(run_page)["2. Build a trajectory"])
+        rows = page.locator(".turns-editor .chips")
+        for whole, seen in rows.evaluate_all("all => all.map(e => [e.scrollWidth, e.clientWidth])"):
+            assert whole == seen or width < 640, "a row of tokens is cut"
     chip(page, 0, 0).click()
     heights.append(section_heights(run_page)["2. Build a trajectory"])
     for name in ("Add a turn", "Remove turn 1", "Undo"):

@@ -1,6 +1,8 @@
 """Who is before the page: a reader of the app, somebody in the editor, or nobody (an export)."""
 
+import html
 import time
+from collections.abc import Mapping
 
 import marimo as mo
 
@@ -17,6 +19,22 @@ def wait_for_live_browser(seconds: float = PAUSE_S) -> None:
     """
     if mo.app_meta().mode == "run":
         time.sleep(seconds)
+
+
+def write_live_address(wanted: Mapping[str, str | None], note: str) -> str:
+    """Put these parameters into a reader's address; a note on them as HTML.
+
+    Nothing before the editor, whose address belongs to marimo.
+    """
+    if mo.app_meta().mode != "run":
+        return ""
+    parameters = mo.query_params()
+    for key, value in wanted.items():
+        if value is None and key in parameters:
+            parameters.remove(key)
+        elif value is not None and parameters.get(key) != value:
+            parameters.set(key, value)
+    return f'<p class="seq-hint">{html.escape(note)}</p>' if note else ""
 
 
 class SecretField:

@@ -152,14 +152,14 @@ function render({ model, el }) {
       make("legend", {}, `Turn ${turn} `, make("span")),
       Object.assign(make("div", { className: "chips" }), { onkeydown: (e) => keys(e, turn) }),
       make("div", { className: "hand" }),
-      make("div", { className: "under" }, fold, ...(dead ? [] : [remove])));
+      ...(dead ? [] : [make("div", { className: "under" }, fold, remove)]));
   }
   function draw() {
     menu.value = own.scenario;
     back.disabled = dead || !undo.length;
     add.disabled = dead || own.drafts.length >= model.get("most");
     turns.replaceChildren(...own.drafts.map((_, turn) => turnBox(turn)));
-    own.drafts.forEach((_, turn) => hide(turn));
+    if (!dead) own.drafts.forEach((_, turn) => hide(turn)); // else no field
     show();
     hands();
   }
