@@ -11,10 +11,10 @@ from sequence_extension.formats.results import LengthsOnly
 from sequence_extension.text import (
     count_text,
     counts_for_text,
-    counts_text,
     printable_text,
     share_text,
     text_bytes,
+    text_counts,
 )
 from sequence_extension.totals import Row, Totals, totals_what_helps, totals_would_be
 from sequence_extension.wording import headline_wording, refusal_wording, worded_warnings
@@ -152,7 +152,7 @@ def report_text_rollout(
             lines.append(f"    {paint('dim', 'helps    ')} {helps}")
     left = source.breaks[MOST_BREAKS:]
     if left:
-        kinds = counts_text(Counter(item.cause for item in left))
+        kinds = text_counts(Counter(item.cause for item in left))
         lines.append(f"  {count_text(len(left), 'more break')}: {kinds}")
     warnings = worded_warnings(source)
     for warning in warnings[:MOST_WARNINGS]:
@@ -182,7 +182,7 @@ def report_text_summary(totals: Totals, paint: Paint) -> list[str]:
     spread = ", ".join(
         f"{count} in {number:,}" for count, number in sorted(totals.datums_per_rollout.items())
     )
-    refused = f", {totals.refused:,} refused ({counts_text(totals.refusals)})"
+    refused = f", {totals.refused:,} refused ({text_counts(totals.refusals)})"
     head = (
         f"{count_text(totals.rollouts, 'rollout')}, {count_text(totals.turns, 'turn')}, "
         f"{count_text(totals.datums, 'datum')}{refused if totals.refused else ''}"

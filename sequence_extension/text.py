@@ -130,7 +130,7 @@ def counts_for_text(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
 
 
-def counts_text(counts: Mapping[Any, int]) -> str:
+def text_counts(counts: Mapping[Any, int]) -> str:
     """Counts by kind, the most frequent first: `removed 3, inserted 1`; `none` for none."""
     return ", ".join(f"{kind} {count:,}" for kind, count in counts_for_text(counts)) or "none"
 

@@ -9,7 +9,7 @@ import altair as alt
 from sequence_extension.figures.figure import Figure, figure_table
 from sequence_extension.figures.palette import RED
 from sequence_extension.figures.theme import theme_text
-from sequence_extension.text import count_text, counts_for_text, counts_text
+from sequence_extension.text import count_text, counts_for_text, text_counts
 from sequence_extension.wording import cause_wording
 
 ROW, BARS = 22, 200  # pixels of a row, and of the longest bar
@@ -37,7 +37,7 @@ def causes_chart(causes: Mapping[str, int]) -> Figure:
     return Figure(
         causes_chart_template(),
         {"causes": [{"cause": cause, "turns": turns} for cause, turns in rows.items()]},
-        description=f"{causes_chart_title(causes)}: {counts_text(rows)}.",
+        description=f"{causes_chart_title(causes)}: {text_counts(rows)}.",
         width=BARS + 130,
         height=height,
         bound={"width": BARS, "height": height, "padding": padding},

@@ -9,7 +9,7 @@ from sequence_extension.formats.build import RolloutSource, TurnSource, build_sk
 from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.responses import has_response_failed, read_response_turn
 from sequence_extension.formats.results import NoTokens
-from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.formats.values import loose_label_value, loose_reward_value
 
 TRIPLET_FIELDS = (("prompt", "token_ids"), ("response", "token_ids"), ("response", "logprobs"))
 SPAN_FIELDS = (
@@ -56,7 +56,7 @@ def agent_lightning_rollout_key(value: dict[str, Any]) -> tuple[Any, Any]:
         if type(rollout) in (str, int):
             # The first attempt is called "0"; it needs no mention.
             named = "" if str(attempt) in ("0", "None") else f"attempt {attempt}"
-            return ("rollout", str(rollout), str(attempt)), label_value(rollout, named)
+            return ("rollout", str(rollout), str(attempt)), loose_label_value(rollout, named)
     return None, None
 
 

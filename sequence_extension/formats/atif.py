@@ -10,7 +10,7 @@ from sequence_extension.formats.build import (
     build_step_turn,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.formats.values import loose_label_value, loose_reward_value
 
 FIELDS = (
     ("metrics", "prompt_token_ids"),
@@ -75,8 +75,8 @@ def read_atif_trajectory(trajectory: dict[str, Any]) -> RolloutSource:
             turns.append(turn)
     return RolloutSource(
         turns,
-        name=label_value(trajectory.get("trajectory_id"))
-        or label_value(trajectory.get("session_id")),
+        name=loose_label_value(trajectory.get("trajectory_id"))
+        or loose_label_value(trajectory.get("session_id")),
         reward=loose_reward_value(trajectory.get("reward")),
         notes=build_skipped_note(skipped, "step"),
     )
@@ -114,6 +114,8 @@ def read_atif_details(value: dict[str, Any], detail: dict[str, Any], number: int
     ]
     if prompts and not turns:
         raise NoTokens("no turn holds token ids", path)
-    name = label_value(value.get("trial_name"), number if number else "")
+    name = loose_label_value(value.get("trial_name"), number if number else "")
     notes = build_skipped_note(len(prompts) - len(turns), "turn")
-    return RolloutSource(turns, name=name, group=label_value(value.get("task_name")), notes=notes)
+    return RolloutSource(
+        turns, name=name, group=loose_label_value(value.get("task_name")), notes=notes
+    )

@@ -13,7 +13,7 @@ from sequence_extension.cookbook import CaptureDB, StreamEvent
 from sequence_extension.formats.build import TurnSource
 from sequence_extension.formats.calls import CallSource, call_order
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import label_value
+from sequence_extension.formats.values import loose_label_value
 from sequence_extension.text import printable_text, shown_text
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
@@ -81,7 +81,7 @@ def capture_scope_call(
     values = [scope.get(key) for key in SCOPE_KEYS]
     known = [value if isinstance(value, str | int | float) else None for value in values]
     names = dict(zip(SCOPE_KEYS, known, strict=True))
-    run = label_value(
+    run = loose_label_value(
         names["run_id"],
         f"attempt {names['run_attempt']}" if names["run_attempt"] else "",
         names["split"],
@@ -100,7 +100,7 @@ def capture_scope_call(
     return CallSource(
         turn=turn,
         key=("scope", *known),
-        name=run if traj is None else label_value(run, f"trajectory {traj}"),
+        name=run if traj is None else loose_label_value(run, f"trajectory {traj}"),
         group=None if names["group_idx"] is None else run,
         failed=not samples,
         order=call_order(created),

@@ -23,7 +23,11 @@ from sequence_extension.formats.responses import (
     response_rollout_key,
 )
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import MAX_IMAGE_TOKENS, label_value, loose_reward_value
+from sequence_extension.formats.values import (
+    MAX_IMAGE_TOKENS,
+    loose_label_value,
+    loose_reward_value,
+)
 from sequence_extension.rollout import Rollout
 from sequence_extension.text import value_text
 
@@ -54,7 +58,7 @@ def read_native(value: Any, index: int) -> list[RolloutSource] | list[CallSource
             CallSource(
                 read_native_turn(value),
                 response_rollout_key(value),
-                label_value(response_rollout_id(value)),
+                loose_label_value(response_rollout_id(value)),
             )
         ]
     return None
@@ -87,7 +91,7 @@ def read_native_trajectory(value: Any) -> RolloutSource:
         ],
         name=value["name"]
         if value.get("name") is not None
-        else label_value(response_rollout_id(value)),
+        else loose_label_value(response_rollout_id(value)),
         group=group,
         vocab=value.get("vocab"),
         reward=value.get("reward"),
@@ -157,7 +161,7 @@ def read_native_group(value: dict[str, Any], name: str) -> list[RolloutSource]:
     finals = value.get("final_rewards_G")
     finals = finals if isinstance(finals, list) else []
     sources = build_each(read_native_trajectory, value["trajectories_G"], "trajectory")
-    given = label_value(value.get("group")) or name
+    given = loose_label_value(value.get("group")) or name
     for number, source in enumerate(sources):
         final = loose_reward_value(finals[number]) if number < len(finals) else None
         if final and source.turns:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sequence_extension.formats.build import RolloutSource, TurnSource, build_skipped_note
 from sequence_extension.formats.results import RecordError
-from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.formats.values import loose_label_value, loose_reward_value
 
 FIELDS = (("prompt_token_ids",), ("generation_token_ids",), ("generation_log_probs",))
 
@@ -48,11 +48,11 @@ def read_nemo_gym(value: Any, index: int) -> list[RolloutSource] | None:
     return [
         RolloutSource(
             turns,
-            name=label_value(
+            name=loose_label_value(
                 "" if task is None else f"task {task}",
                 "" if number is None else f"rollout {number}",
             ),
-            group=None if task is None else label_value(f"task {task}"),
+            group=None if task is None else loose_label_value(f"task {task}"),
             reward=loose_reward_value(value.get("reward")),
             notes=build_skipped_note(len(answers) - len(turns), "output item"),
         )

@@ -12,7 +12,11 @@ from sequence_extension.formats.sglang import (
     sglang_prompt,
     sglang_triple_ids,
 )
-from sequence_extension.formats.values import label_value, loose_reward_value, named_token_values
+from sequence_extension.formats.values import (
+    loose_label_value,
+    loose_reward_value,
+    named_token_values,
+)
 
 PROMPT_KEYS = (
     "prompt_token_ids",
@@ -141,8 +145,8 @@ def read_response_call(value: dict[str, Any]) -> CallSource:
     return CallSource(
         turn=None if failed else turn,
         key=response_rollout_key(value),
-        name=label_value(response_rollout_id(value)),
-        group=label_value(value.get("group")),
+        name=loose_label_value(response_rollout_id(value)),
+        group=loose_label_value(value.get("group")),
         failed=failed,
     )
 

@@ -9,7 +9,7 @@ from sequence_extension.formats.build import (
     build_skipped_note,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.formats.values import loose_label_value, loose_reward_value
 from sequence_extension.text import value_text
 
 FIELDS = (("prompt_ids",), ("response_ids",), ("logprobs",))
@@ -25,15 +25,17 @@ def read_rllm(value: Any, index: int) -> list[RolloutSource] | None:
     trajectories = value.get("trajectories")
     if not isinstance(trajectories, list) or not any(map(is_rllm_trajectory, trajectories)):
         return None
-    episode = label_value(value.get("id"))
+    episode = loose_label_value(value.get("id"))
     # Episodes of one task are a group; their ids are `task:number`.
-    group = label_value(value.get("group_id")) or label_value((episode or "").rpartition(":")[0])
-    name = episode or label_value(value.get("group_id"))
+    group = loose_label_value(value.get("group_id")) or loose_label_value(
+        (episode or "").rpartition(":")[0]
+    )
+    name = episode or loose_label_value(value.get("group_id"))
     numbered = list(enumerate(trajectories))
     several = len(trajectories) > 1
     return build_each(
         lambda pair: read_rllm_trajectory(
-            pair[1], label_value(name, pair[0] if several else ""), group
+            pair[1], loose_label_value(name, pair[0] if several else ""), group
         ),
         numbered,
         "trajectory",
@@ -91,7 +93,7 @@ def read_rllm_trajectory(value: Any, name: Any, group: Any) -> RolloutSource:
     role = value.get("name")
     return RolloutSource(
         turns,
-        name=label_value(name, role if role != DEFAULT_NAME else ""),
+        name=loose_label_value(name, role if role != DEFAULT_NAME else ""),
         group=group,
         reward=loose_reward_value(value.get("reward")),
         notes=build_skipped_note(skipped, "step"),

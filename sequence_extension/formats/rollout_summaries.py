@@ -5,7 +5,7 @@ from typing import Any
 
 from sequence_extension.formats.build import MAX_ROLLOUT_TURNS
 from sequence_extension.formats.results import LengthsOnly, RecordError
-from sequence_extension.formats.values import label_value
+from sequence_extension.formats.values import loose_label_value
 from sequence_extension.text import count_text, value_text
 
 
@@ -45,9 +45,9 @@ def read_rollout_summaries(value: Any, index: int) -> list[LengthsOnly] | None:
     grouped = type(value.get("group_idx")) is int
     return [
         LengthsOnly(
-            name=label_value(split, *parts) or f"trajectory {index}",
+            name=loose_label_value(split, *parts) or f"trajectory {index}",
             lengths=tuple(lengths),
-            group=label_value(split, *parts[: names.index("traj_idx")]) if grouped else None,
+            group=loose_label_value(split, *parts[: names.index("traj_idx")]) if grouped else None,
         )
     ]
 

@@ -320,7 +320,7 @@ def read_name_value(value: Any, key: str) -> tuple[str | None, list[str]]:
     return text, notes
 
 
-def label_value(*parts: Any) -> str | None:
+def loose_label_value(*parts: Any) -> str | None:
     """Texts and numbers that a program noted, as a name: `run a, 3`; None where there are none."""
     words = [str(part) for part in parts if type(part) in (str, int) and str(part)]
     text = ", ".join(words).encode("utf-8", "replace").decode()

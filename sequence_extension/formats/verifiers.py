@@ -13,7 +13,7 @@ from sequence_extension.formats.build import (
     build_step_turn,
 )
 from sequence_extension.formats.results import NoTokens, RecordError
-from sequence_extension.formats.values import label_value, loose_reward_value
+from sequence_extension.formats.values import loose_label_value, loose_reward_value
 from sequence_extension.text import value_text
 
 LEGACY_FIELDS = (
@@ -46,7 +46,7 @@ def read_verifiers(value: Any, index: int) -> list[RolloutSource] | None:
     group = group.get("id") if isinstance(group, dict) else group
     sources = build_each(read_verifiers_trace, traces, "trace")
     for source in sources:
-        source.group = label_value(group)
+        source.group = loose_label_value(group)
     return sources
 
 
@@ -82,7 +82,7 @@ def read_verifiers_result(value: dict[str, Any], steps: list[Any]) -> RolloutSou
     return RolloutSource(
         turns,
         name=value.get("name") if isinstance(value.get("name"), str) else None,
-        group=label_value(
+        group=loose_label_value(
             value["group"] if value.get("group") is not None else value.get("example_id")
         ),
         vocab=value.get("vocab"),
@@ -128,7 +128,7 @@ def read_verifiers_trace(trace: Any) -> RolloutSource:
     name = agent.get("name") if isinstance(agent, dict) else None
     return RolloutSource(
         verifiers_trace_turns(nodes, spans, verifiers_call_order(trace, spans)),
-        name=label_value(trace.get("id"), name if name != "agent" else None),
+        name=loose_label_value(trace.get("id"), name if name != "agent" else None),
         reward=verifiers_trace_reward(trace),
         notes=build_skipped_note(skipped, "sampled node") if spans else ["No answer was sampled."],
     )
