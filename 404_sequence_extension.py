@@ -230,8 +230,8 @@ def _():
     mo.md(r"""
     ## 3. The datums, token by token
 
-    **In short: n tokens give n - 1 inputs and n - 1 targets; mask, advantage and logprob belong
-    to the target.**
+    **In short: `n` tokens give `n - 1` inputs and `n - 1` targets; mask, advantage and logprob
+    belong to the target.**
 
     Each target is the next input, so every token moves one place to the left when it becomes a
     target. The familiar drawing `[O1 A1 O2 A2]` over `[0 1 0 1]` is a simplification: it puts the

@@ -184,11 +184,9 @@ def upload_rollout_views(
         views.append(figure)
     left = len(diagnosis.breaks) - len(chosen)
     if left > 0:
-        views.append(
-            note_html(
-                f"{count_text(left, 'more break')} not drawn; the verdicts per turn name them."
-            )
-        )
+        them = "it" if left == 1 else "them"
+        not_drawn = f"{count_text(left, 'more break')} not drawn"
+        views.append(note_html(f"{not_drawn}; the verdicts per turn name {them}."))
     warnings = worded_warnings(diagnosis)
     listed = verdict_list_view(verdicts(diagnosis, warnings=warnings), most).text
     # warnings are said nowhere else, so they are not folded
