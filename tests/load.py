@@ -225,11 +225,12 @@ async def load(readers: int, seconds: float, waves: int) -> bool:
                 f"last {max(tally.figures):.1f} s; whole page: median "
                 f"{statistics.median(tally.openings):.1f} s, last {max(tally.openings):.1f} s"
             )
-            print(
-                f"  edit to answer: median {statistics.median(times):.2f} s, "
-                f"95th percentile {times[int(0.95 * (len(times) - 1))]:.2f} s, "
-                f"longest {times[-1]:.2f} s"
-            )
+            if times:  # none where a reader failed before all were in
+                print(
+                    f"  edit to answer: median {statistics.median(times):.2f} s, "
+                    f"95th percentile {times[int(0.95 * (len(times) - 1))]:.2f} s, "
+                    f"longest {times[-1]:.2f} s"
+                )
             print(f"  memory per reader: {(highest - left) / readers:.1f} MB")
             given_back = (highest - after) / (highest - left) if highest > left else 1.0
             print(f"  given back after they left: {given_back:.0%} ({after:.0f} MB stay)")
